@@ -1,0 +1,1 @@
+"""A small tensor autograd engine on NumPy."""
