@@ -1,0 +1,1 @@
+"""Attention, the Transformer built from it, its decoder loop, training, lessons and command line."""

@@ -1,0 +1,1 @@
+"""Pictures of computation graphs and of attention."""
