@@ -1,4 +1,4 @@
-"""What all tests share: hypothesis profiles, a seed for every test, and what to do where a program or package is missing."""
+"""What all tests share: hypothesis profiles, a seed for every test, and what to do where a program is missing."""
 
 from __future__ import annotations
 
