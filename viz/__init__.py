@@ -1,1 +1,5 @@
-"""Pictures of computation graphs and of attention."""
+"""Pictures of computation graphs and of attention, with every number taken from the engine."""
+
+from .figure import Figure, GraphFigure
+
+__all__ = ["Figure", "GraphFigure"]
