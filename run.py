@@ -15,6 +15,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -53,10 +54,9 @@ def stop(line: str) -> "SystemExit":
 # ------------------------------------------------------------------------------------------------------------- set-up
 
 
-def script(name: str, venv: Path = VENV) -> str:
-    """Path of a program inside a virtual environment, on any system."""
-    folder = venv / ("Scripts" if os.name == "nt" else "bin")
-    return str(folder / (f"{name}.exe" if os.name == "nt" else name))
+def script(name: str, venv: "Path | None" = None, windows: bool = os.name == "nt") -> str:
+    """Path of a program inside a virtual environment (ours by default)."""
+    return str((venv or VENV) / (f"Scripts/{name}.exe" if windows else f"bin/{name}"))
 
 
 def environment() -> "dict[str, str]":
@@ -80,6 +80,8 @@ def prepare(extras: "list[str]") -> str:
     try:
         stamp = json.loads(STAMP.read_text(encoding="utf-8"))
     except (OSError, ValueError):
+        stamp = None
+    if not isinstance(stamp, dict):
         stamp = {}
     # What an earlier call installed stays: `lesson` after `test` must not leave pytest behind, out of date.
     together = sorted({*extras, *stamp.get("extras", [])})
@@ -145,7 +147,7 @@ def run_quietly(command: "list[str]") -> "subprocess.CompletedProcess[str]":
 def last_words(text: str) -> str:
     """The line of a tool's output that says what went wrong: its last error, or else its last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.lower().startswith("error")]
+    errors = [line for line in lines if re.match(r"(ERROR|\w+Error): ", line)]
     return (errors or lines or ["it gave no reason"])[-1]
 
 
