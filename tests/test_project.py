@@ -136,8 +136,6 @@ def test_no_test_hides_another_of_the_same_name(file: Path) -> None:
 def test_a_hidden_test_is_found() -> None:
     twice = "    def test_ties(self): ...\n" * 2
     hidden = ast.parse(f"class TestMax:\n{twice}def test_ties(): ...")
-        "class TestMax:\n    def test_ties(self): ...\n    def test_ties(self): ...\ndef test_ties(): ..."
-    )
     assert list(duplicates(hidden.body, "here")) == ["here::TestMax: test_ties"]
 
 
