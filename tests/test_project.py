@@ -197,6 +197,14 @@ def test_the_two_commands_stand_on_the_first_screen_of_the_readme(readme: str) -
     assert "python3 run.py test" in first_screen
 
 
+def test_the_example_in_the_readme_runs(readme: str) -> None:
+    examples = re.findall(r"^```python\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)
+    assert examples
+    for example in examples:
+        done = subprocess.run([sys.executable, "-c", example], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
 def test_the_readme_lists_the_extras_that_exist(readme: str, pyproject: dict[str, Any]) -> None:
     listed = set(re.findall(r"^\| `(\w+)` \|", readme, flags=re.MULTILINE))
     assert listed == set(pyproject["project"]["optional-dependencies"])
