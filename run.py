@@ -193,7 +193,7 @@ def check(arguments: "list[str]") -> int:
         "lint": lambda: call([script("ruff"), "check", "."]),
         "format": lambda: call([script("ruff"), "format", "--check", "."]),
         "types": lambda: call([python, "-m", "mypy"]),
-        "imports": lambda: call([script("lint-imports"), "--no-logo"]),
+        "imports": lambda: call([script("lint-imports")]),
         "wheel": lambda: wheel(python),
     }
     failed = []
