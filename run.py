@@ -121,14 +121,18 @@ def make_environment(venv: Path) -> None:
 def install(python: str, arguments: "list[str]") -> None:
     """Run pip without its chatter; if it fails, say why in a line and where the rest is."""
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    # Editable installs of projects without a setup.py came with pip 21.3; some Pythons 3.10 bundle an older one.
     reported = run_quietly([*pip, "--version"]).stdout.split()
-    if len(reported) > 1 and [int(part) for part in reported[1].split(".")[:2] if part.isdigit()] < [21, 3]:
+    if reported[:1] != ["pip"]:
+        # The making of `.venv` was interrupted, or another tool made it and left pip out.
+        run_quietly([python, "-m", "ensurepip"])
+    # Editable installs of projects without a setup.py came with pip 21.3; some Pythons 3.10 bundle an older one.
+    elif len(reported) > 1 and [int(part) for part in reported[1].split(".")[:2] if part.isdigit()] < [21, 3]:
         run_quietly([*pip, "install", "--upgrade", "pip"])
     done = run_quietly([*pip, "install", *arguments])
     if done.returncode:
         LOG.write_text(done.stdout, encoding="utf-8")
-        raise stop(f"pip could not install it: {last_words(done.stdout)} (all it said: {LOG})")
+        cut_off = "pip could not reach its package index; " if "connection broken by" in done.stdout else ""
+        raise stop(f"pip could not install it: {cut_off}{last_words(done.stdout)} (all it said: {LOG})")
 
 
 def run_quietly(command: "list[str]") -> "subprocess.CompletedProcess[str]":

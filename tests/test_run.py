@@ -21,10 +21,13 @@ class Machine:
         self.installed: list[str] = []
         self.made = 0
         self.pip_says: str | None = None
+        self.pip_is_there = True
 
     def quietly(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        code, output = 0, "pip 24.0 from somewhere"
-        if "venv" in command:
+        code, output = 0, "pip 24.0 from somewhere" if self.pip_is_there else "python: No module named pip"
+        if "ensurepip" in command:
+            self.pip_is_there = True
+        elif "venv" in command:
             self.made += 1
             python = Path(self.run.script("python"))
             python.parent.mkdir(parents=True, exist_ok=True)
@@ -33,6 +36,8 @@ class Machine:
             self.installed.append(command[-1].partition("[")[2].rstrip("]"))
             if self.pip_says is not None:
                 code, output = 1, self.pip_says
+            if not self.pip_is_there:
+                code = 1
         return subprocess.CompletedProcess(command, code, stdout=output)
 
 
@@ -102,6 +107,13 @@ def test_a_failed_install_is_one_line_with_the_reason_and_is_tried_again(
     machine.pip_says = None
     machine.run.prepare(["all"])
     assert machine.installed == ["all", "all"]
+
+
+def test_an_environment_without_pip_is_given_it(machine: Machine) -> None:
+    machine.pip_is_there = False
+    machine.run.prepare(["all"])
+    assert machine.installed == ["all"]
+    assert machine.run.STAMP.exists()
 
 
 def test_a_python_that_cannot_make_environments_is_told_what_to_install(
