@@ -81,3 +81,7 @@ class MissingExtraError(TinygradAttnError, ImportError):
 
 class RenderError(TinygradAttnError, RuntimeError):
     """A picture could not be drawn: no renderer, or more than the format can hold."""
+
+
+class AxisRangeError(TinygradAttnError, ValueError, IndexError):
+    """An axis that the array does not have."""

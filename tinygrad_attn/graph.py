@@ -1,0 +1,234 @@
+"""The recorded graph and the backward sweep through it.
+
+A Tensor points at the `Node` that made it, a Node at its input Tensors, and nothing points back: a graph is kept
+alive by its results and dies with them, by reference count. Gradient rules live in `ops/`; this file only decides in
+which order they run and adds up what they return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tinygrad_attn.errors import GradientError, GraphFreedError, MutatedError
+
+if TYPE_CHECKING:
+    from tinygrad_attn.operation import Operation
+    from tinygrad_attn.tensor import Tensor
+
+Gradient = Any  # a plain array; with create_graph, a Tensor
+
+
+class Node:
+    """One application of an operation.
+
+    Attributes:
+        operation: what was applied.
+        inputs: its operands in order: Tensors, Python scalars, or None for an optional operand left out.
+        options: its keyword options, such as `axis`.
+        saved: what the forward pass of a fused operation kept for its gradient rule, else None.
+        scope: path of the module that was being called, such as "encoder.layers.0.self_attention".
+        source: the line of user code that applied it, when diagnosis was on, else None.
+    """
+
+    __slots__ = ("inputs", "operation", "options", "saved", "scope", "source", "versions")
+
+    def __init__(
+        self, operation: Operation, inputs: tuple[Any, ...], options: dict[str, Any], saved: Any, scope: str
+    ) -> None:
+        self.operation = operation
+        self.inputs = inputs
+        self.options = options
+        self.saved = saved
+        self.scope = scope
+        self.source: str | None = None
+        self.versions = version_sum(inputs)
+
+    @property
+    def freed(self) -> bool:
+        """Whether a backward pass with `retain_graph=False` has been through here."""
+        return self.versions < 0
+
+    def free(self) -> None:
+        """Drop the inputs and all that the rule would need."""
+        self.inputs, self.saved, self.versions = (), None, -1
+
+    def check_usable(self) -> None:
+        """Raise unless the rule would see the same values as the forward pass did."""
+        if self.versions < 0:
+            raise GraphFreedError(
+                f"{self.operation.name}: this part of the graph was freed by an earlier backward pass\n"
+                "  use backward(retain_graph=True) on the first pass, or run the forward pass again"
+            )
+        if version_sum(self.inputs) != self.versions:
+            names = ", ".join(
+                f"{tensor.name or parameter} {tensor.shape}"
+                for parameter, tensor in self.operation.named_inputs(self.inputs)
+                if is_tensor(tensor) and tensor.is_leaf
+            )
+            raise MutatedError(
+                f"{self.operation.name}: values that its gradient needs were changed after the forward pass\n"
+                f"  one of: {names}\n"
+                "  run backward() before the change, or give the forward pass a copy"
+            )
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a Tensor (asked without importing the class: tensor.py imports this file)."""
+    return hasattr(value, "requires_grad")
+
+
+def version_sum(inputs: Sequence[Any]) -> int:
+    """A number that grows whenever the values of any input change."""
+    total = 0
+    for value in inputs:
+        if is_tensor(value):
+            total += value.version
+    return total
+
+
+def topological_order(roots: Sequence[Tensor], stop: Collection[int] = ()) -> list[Tensor]:
+    """Every tensor behind `roots` that carries a gradient, inputs before what is made of them.
+
+    Depth first and iterative: a chain of 200,000 operations is no deeper for Python than one of two.
+
+    Args:
+        roots: where the search starts.
+        stop: `id`s of tensors whose own inputs are not followed.
+    """
+    order: list[Tensor] = []
+    visited: set[int] = set()
+    stack: list[tuple[Tensor, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        tensor, inputs_done = stack.pop()
+        if inputs_done:
+            order.append(tensor)
+            continue
+        if id(tensor) in visited or not tensor.requires_grad:
+            continue
+        visited.add(id(tensor))
+        stack.append((tensor, True))
+        if tensor.node is not None and id(tensor) not in stop:
+            for source in reversed(tensor.node.inputs):
+                if is_tensor(source) and id(source) not in visited:
+                    stack.append((source, False))
+    return order
+
+
+class Step(NamedTuple):
+    """One step of the backward sweep: a tensor, its complete gradient, and what that sends to each input.
+
+    `contributions` holds (operand index, gradient) pairs of the operation that made the tensor.
+    """
+
+    tensor: Tensor
+    gradient: Gradient
+    contributions: list[tuple[int, Gradient]]
+
+
+def sweep(
+    roots: Sequence[Tensor],
+    upstreams: Sequence[Gradient],
+    *,
+    targets: Sequence[Tensor] | None = None,
+    stop: Collection[int] = (),
+    create_graph: bool = False,
+    free: bool = False,
+) -> Iterator[Step]:
+    """Walk from the roots to the leaves; a tensor is passed once, when every gradient that reaches it is in.
+
+    This is reverse-mode differentiation: with x̄ = ∂L/∂x, each operation y = f(x₁, x₂, …) adds ȳ·∂f/∂xᵢ to x̄ᵢ, and the
+    topological order guarantees that ȳ is complete before it is used.
+
+    Args:
+        roots: the tensors to differentiate.
+        upstreams: ∂L/∂root for each, in the root's shape.
+        targets: if given, only the paths that lead to these tensors are walked.
+        stop: `id`s of tensors that are passed but not walked behind.
+        create_graph: hand Tensors to the rules, so that what they compute is recorded in turn.
+        free: free each node as soon as it has been passed.
+    """
+    order = topological_order(roots, stop)
+    leads = None if targets is None else _leading_to(order, targets, stop)
+    pending: dict[int, Gradient] = {}
+    owned: set[int] = set()  # sums that were allocated here and may be added to in place
+    selected: set[int] = set()  # tensors whose gradient came through a `where`
+
+    def add(tensor: Tensor, gradient: Gradient) -> None:
+        key = id(tensor)
+        if key not in pending:
+            pending[key] = gradient
+        elif key in owned:
+            pending[key] += gradient
+        else:
+            pending[key] = pending[key] + gradient
+            if not create_graph:
+                owned.add(key)
+
+    for root, upstream in zip(roots, upstreams, strict=True):
+        add(root, upstream)
+    while order:
+        tensor = order.pop()
+        gradient = pending.pop(id(tensor), None)
+        if gradient is None:
+            continue
+        for hook in tensor.hooks:
+            gradient = _run_hook(hook, tensor, gradient, create_graph)
+        node, contributions = tensor.node, []
+        if node is not None and id(tensor) not in stop:
+            node.check_usable()
+            wanted = [
+                index
+                for index, source in enumerate(node.inputs)
+                if is_tensor(source) and source.requires_grad and (leads is None or id(source) in leads)
+            ]
+            contributions = node.operation.pull(
+                node, gradient, tensor, wanted, create_graph=create_graph, selected=id(tensor) in selected
+            )
+            for index, contribution in contributions:
+                add(node.inputs[index], contribution)
+            if node.operation.selects or id(tensor) in selected:
+                selected.update(id(node.inputs[index]) for index in wanted)
+        yield Step(tensor, gradient, contributions)
+        if free and node is not None:
+            node.free()
+
+
+def _leading_to(order: Sequence[Tensor], targets: Sequence[Tensor], stop: Collection[int]) -> set[int]:
+    """`id`s of the tensors in `order` that are a target or have one behind them."""
+    leads = {id(target) for target in targets}
+    for tensor in order:
+        if tensor.node is not None and id(tensor) not in stop and any(id(x) in leads for x in tensor.node.inputs):
+            leads.add(id(tensor))
+    return leads
+
+
+def _run_hook(hook: Callable[[Any], Any], tensor: Tensor, gradient: Gradient, create_graph: bool) -> Gradient:
+    replacement = hook(gradient)
+    if replacement is None:
+        return gradient
+    if not create_graph:
+        replacement = np.asarray(replacement, dtype=tensor.dtype)
+    if replacement.shape != tensor.shape:
+        raise GradientError(
+            f"a hook on {tensor.name or 'a tensor'} returned shape {replacement.shape}\n"
+            f"  expected None or a gradient of shape {tensor.shape}"
+        )
+    return replacement
+
+
+def fold(gradient: Gradient, shape: tuple[int, ...]) -> Gradient:
+    """Sum a gradient back to the shape that was broadcast: what was copied forward is added backward.
+
+    >>> fold(np.ones((4, 3)), (3,))
+    array([4., 4., 4.])
+    >>> fold(np.ones((4, 3)), (4, 1)).shape
+    (4, 1)
+    """
+    if gradient.shape == shape:
+        return gradient
+    added = gradient.ndim - len(shape)
+    axes = tuple(axis for axis in range(gradient.ndim) if axis < added or shape[axis - added] == 1)
+    return np.reshape(np.sum(gradient, axis=axes), shape)

@@ -1,0 +1,193 @@
+"""Operators and methods of a Tensor: each is the NumPy function of the same name.
+
+`a @ b` is `np.matmul(a, b)`; the operation that stands behind it is found in the registry.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from tinygrad_attn.registry import apply
+
+if TYPE_CHECKING:
+    from tinygrad_attn.tensor import Tensor
+
+Axis = int | tuple[int, ...] | None
+
+
+class ArrayMethods:
+    """What an array can be asked to do; `Tensor` is its only subclass."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Tensor:
+        return apply(np.add, self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return apply(np.add, other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return apply(np.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return apply(np.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return apply(np.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return apply(np.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return apply(np.divide, self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return apply(np.divide, other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return apply(np.power, self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return apply(np.power, other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return apply(np.matmul, self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return apply(np.matmul, other, self)
+
+    def __neg__(self) -> Tensor:
+        return apply(np.negative, self)
+
+    def __pos__(self) -> Tensor:
+        return apply(np.positive, self)
+
+    def __abs__(self) -> Tensor:
+        return apply(np.absolute, self)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return apply(operator.getitem, self, index)
+
+    # Comparisons answer with plain boolean arrays: they have no gradient.
+
+    def __eq__(self, other: object) -> Any:
+        return apply(np.equal, self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return apply(np.not_equal, self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return apply(np.less, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return apply(np.less_equal, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return apply(np.greater, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return apply(np.greater_equal, self, other)
+
+    __hash__ = object.__hash__  # by identity: equal values do not make two parameters one
+
+    def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Sum over `axis`."""
+        return apply(np.sum, self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Mean over `axis`."""
+        return apply(np.mean, self, axis=axis, keepdims=keepdims)
+
+    def var(self, axis: Axis = None, keepdims: bool = False, *, correction: float = 0) -> Tensor:
+        """Variance over `axis`; divides by n − correction."""
+        return apply(np.var, self, axis=axis, keepdims=keepdims, correction=correction)
+
+    def std(self, axis: Axis = None, keepdims: bool = False, *, correction: float = 0) -> Tensor:
+        """Standard deviation over `axis`."""
+        return apply(np.std, self, axis=axis, keepdims=keepdims, correction=correction)
+
+    def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Largest value over `axis`; equal ones share the gradient."""
+        return apply(np.max, self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Smallest value over `axis`; equal ones share the gradient."""
+        return apply(np.min, self, axis=axis, keepdims=keepdims)
+
+    def prod(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Product over `axis`."""
+        return apply(np.prod, self, axis=axis, keepdims=keepdims)
+
+    def cumsum(self, axis: int | None = None) -> Tensor:
+        """Running sum along `axis`."""
+        return apply(np.cumsum, self, axis=axis)
+
+    def argmax(self, axis: int | None = None) -> Any:
+        """Position of the largest value, as plain integers."""
+        return apply(np.argmax, self, axis=axis)
+
+    def argmin(self, axis: int | None = None) -> Any:
+        """Position of the smallest value, as plain integers."""
+        return apply(np.argmin, self, axis=axis)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same elements in another shape."""
+        return apply(np.reshape, self, shape[0] if len(shape) == 1 else shape)
+
+    def flatten(self) -> Tensor:
+        """All elements along one axis."""
+        return apply(np.reshape, self, (-1,))
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """Axes permuted; reversed if none are given."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else (axes or None)
+        return apply(np.transpose, self, order)
+
+    @property
+    def T(self) -> Tensor:
+        """Axes reversed."""
+        return apply(np.transpose, self)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        """Two axes exchanged."""
+        return apply(np.swapaxes, self, axis1, axis2)
+
+    def squeeze(self, axis: Axis = None) -> Tensor:
+        """Axes of length 1 removed."""
+        return apply(np.squeeze, self, axis)
+
+    def clip(self, min: Any = None, max: Any = None) -> Tensor:
+        """Values kept between `min` and `max`."""
+        return apply(np.clip, self, min, max)
+
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        """Converted to another floating dtype; the gradient is converted back."""
+        return apply(np.ndarray.astype, self, dtype=np.dtype(dtype))
+
+    def exp(self) -> Tensor:
+        """Exponential of each element."""
+        return apply(np.exp, self)
+
+    def log(self) -> Tensor:
+        """Natural logarithm of each element."""
+        return apply(np.log, self)
+
+    def sqrt(self) -> Tensor:
+        """Square root of each element."""
+        return apply(np.sqrt, self)
+
+    def tanh(self) -> Tensor:
+        """Hyperbolic tangent of each element."""
+        return apply(np.tanh, self)
+
+    def abs(self) -> Tensor:
+        """Absolute value of each element."""
+        return apply(np.absolute, self)
+
+    def dot(self, other: Any) -> Tensor:
+        """Dot product, as `np.dot`."""
+        return apply(np.dot, self, other)

@@ -1,0 +1,139 @@
+"""What is switched on around a computation: recording, unfused ops, kept gradients, anomaly detection, the scope.
+
+The switches live in one context variable, so threads and coroutines do not see each other's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeVar, cast, overload
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Modes(NamedTuple):
+    """The switches in force; `scope` is the path of the module that is being called."""
+
+    record: bool = True
+    unfused: bool = False
+    keep_grads: bool = False
+    detect_anomaly: bool = False
+    scope: str = ""
+
+
+MODES: ContextVar[Modes] = ContextVar("tinygrad_attn_modes", default=Modes())  # noqa: B039 (a NamedTuple is immutable)
+
+
+class ModeSwitch:
+    """Sets some switches inside a `with` block or, as a decorator, inside every call of a function.
+
+    A decorated generator function runs each of its steps under the switches and gives them back at every `yield`,
+    so that the code between two steps is not affected.
+    """
+
+    def __init__(self, **switches: Any) -> None:
+        self.switches = switches
+        self._entered: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._entered.append(MODES.set(MODES.get()._replace(**self.switches)))
+
+    def __exit__(self, *_: object) -> None:
+        MODES.reset(self._entered.pop())
+
+    def __call__(self, function: F) -> F:
+        if inspect.isgeneratorfunction(function):
+            return cast(F, self._around_generator(function))
+
+        @functools.wraps(function)
+        def switched(*args: Any, **kwargs: Any) -> Any:
+            with ModeSwitch(**self.switches):
+                return function(*args, **kwargs)
+
+        return cast(F, switched)
+
+    def _around_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def switched(*args: Any, **kwargs: Any) -> Any:
+            generator = function(*args, **kwargs)
+            step, value = generator.send, None
+            try:
+                while True:
+                    try:
+                        with ModeSwitch(**self.switches):
+                            item = step(value)
+                    except StopIteration as stop:
+                        return stop.value
+                    try:
+                        step, value = generator.send, (yield item)
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        step, value = generator.throw, error
+            finally:
+                with ModeSwitch(**self.switches):
+                    generator.close()
+
+        return switched
+
+
+def _switch(function: F | None, **switches: Any) -> Any:
+    return ModeSwitch(**switches) if function is None else ModeSwitch(**switches)(function)
+
+
+@overload
+def no_grad() -> ModeSwitch: ...
+@overload
+def no_grad(function: F) -> F: ...
+def no_grad(function: Any = None) -> Any:
+    """Record nothing inside: results have `requires_grad=False`.
+
+    Usable as `with no_grad():`, as `@no_grad` and as `@no_grad()`.
+
+    >>> import tinygrad_attn as ta
+    >>> x = ta.Tensor([1.0, 2.0], requires_grad=True)
+    >>> with ta.no_grad():
+    ...     y = x * 2.0
+    >>> y.requires_grad
+    False
+    """
+    return _switch(function, record=False)
+
+
+@overload
+def enable_grad() -> ModeSwitch: ...
+@overload
+def enable_grad(function: F) -> F: ...
+def enable_grad(function: Any = None) -> Any:
+    """Record inside, even where an outer `no_grad()` switched recording off; a block or a decorator."""
+    return _switch(function, record=True)
+
+
+def unfused() -> ModeSwitch:
+    """Run the reference of every fused op instead of its kernel, so that the graph shows primitive ops only."""
+    return ModeSwitch(unfused=True)
+
+
+def keep_grads() -> ModeSwitch:
+    """Let `backward()` inside keep the gradient of every tensor in `.grad`, not only of leaves."""
+    return ModeSwitch(keep_grads=True)
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are being recorded here."""
+    return MODES.get().record
+
+
+@contextlib.contextmanager
+def scope(name: str) -> Iterator[None]:
+    """Mark what is recorded inside as belonging to `name`, below the scope already in force."""
+    modes = MODES.get()
+    token = MODES.set(modes._replace(scope=f"{modes.scope}.{name}" if modes.scope else name))
+    try:
+        yield
+    finally:
+        MODES.reset(token)

@@ -1,0 +1,382 @@
+"""Operation: a formula on plain arrays with its gradient rules beside it, and `@op`, which makes one.
+
+    @op(np.matmul, symbol="@")
+    def matmul(a, b):
+        return np.matmul(a, b)
+
+    @matmul.gradient("a", formula="dA = dC Bᵀ")
+    def _(g, out, a, b):
+        return g @ np.swapaxes(b, -1, -2)
+
+A rule gets the gradient of the output, the output, the inputs and the options. It runs on plain arrays in an ordinary
+backward pass and on Tensors where its own derivative is wanted, so it may use any NumPy function that has a rule.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from tinygrad_attn import explain
+from tinygrad_attn.errors import GradientError, NotFiniteError, TinygradAttnError, UnsupportedFunctionError
+from tinygrad_attn.graph import Gradient, Node, fold, sweep
+from tinygrad_attn.modes import MODES, enable_grad
+from tinygrad_attn.registry import OPERATIONS, implements
+from tinygrad_attn.tensor import Tensor, plain
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+
+class Operation:
+    """A function that Tensors can be put through; made by `@op`.
+
+    Called without any Tensor it is a plain NumPy function: arrays in, array out.
+
+    Attributes:
+        name, symbol: what errors and drawings call it.
+        parameters: names of its inputs; `variadic` if the last stands for any number of them.
+        options: its keyword options with their defaults.
+        elementwise: whether each output element depends on one element of each input.
+        selects: whether it takes some elements and leaves others, as `where` does.
+        formulas: for each differentiable input, its gradient rule in mathematical notation.
+        reference: for a fused operation, the same function written with primitive ones; else None.
+        domain, option_domains: what inputs and options a test may draw (see `domain.py`).
+    """
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        *,
+        symbol: str | None = None,
+        reference: Callable[..., Any] | None = None,
+        sequence: bool = False,
+        elementwise: bool = False,
+        selects: bool = False,
+        domain: Callable[[Any], tuple[Any, ...]] | None = None,
+        options: dict[str, Callable[..., Any]] | None = None,
+        clash: Callable[..., str | None] | None = None,
+    ) -> None:
+        self.forward = forward
+        self.name = forward.__name__
+        self.symbol = symbol or self.name
+        self.reference = reference
+        self.sequence = sequence
+        self.elementwise = elementwise
+        self.selects = selects
+        self.domain = domain
+        self.option_domains = options or {}
+        self.clash = clash
+        self.__name__, self.__doc__, self.__module__ = self.name, forward.__doc__, forward.__module__
+        self.__wrapped__ = forward
+        signature = inspect.signature(forward)
+        taken = list(signature.parameters.values())
+        inputs = [p for p in taken if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]
+        self.parameters = tuple(p.name for p in inputs)
+        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in inputs)
+        self.input_defaults = {p.name: p.default for p in inputs if p.default is not p.empty}
+        self.options = {p.name: p.default for p in taken if p.kind is p.KEYWORD_ONLY}
+        self._required = {name for name, default in self.options.items() if default is inspect.Parameter.empty}
+        self.formulas: dict[str, str] = {}
+        self.rules: dict[str, Callable[..., Any]] = {}
+        self.joint_rule: Callable[..., Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<operation {self.name}({', '.join([*self.parameters, *(f'{o}=' for o in self.options)])})>"
+
+    # --- attaching rules -------------------------------------------------------------------------------------------
+
+    def gradient(self, parameter: str, *, formula: str = "") -> Callable[[Rule], Rule]:
+        """Attach the rule `(g, out, *inputs, **options) -> gradient` for one input.
+
+        A variadic operation has one rule for all its inputs; it also gets `index=`, the position asked for.
+        """
+        self._check_parameter(parameter)
+
+        def attach(rule: Rule) -> Rule:
+            self.rules[parameter] = rule
+            self.formulas[parameter] = formula
+            return rule
+
+        return attach
+
+    def gradients(self, *parameters: str, formula: str = "") -> Callable[[Rule], Rule]:
+        """Attach the joint rule `(g, saved, *inputs, **options) -> tuple of gradients` of a fused operation."""
+        if self.reference is None:
+            raise GradientError(f"{self.name}: only a fused operation (one with reference=) may have a joint rule")
+        for parameter in parameters:
+            self._check_parameter(parameter)
+        formulas = [part.strip() for part in formula.split(";")] if formula else []
+
+        def attach(rule: Rule) -> Rule:
+            self.joint_rule = rule
+            for position, parameter in enumerate(parameters):
+                self.rules[parameter] = rule
+                self.formulas[parameter] = formulas[position] if position < len(formulas) else formula
+            return rule
+
+        return attach
+
+    def _check_parameter(self, parameter: str) -> None:
+        if parameter not in self.parameters:
+            raise GradientError(f"{self.name} has no input {parameter!r}\n  its inputs are {', '.join(self.parameters)}")
+
+    # --- calling ---------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the forward formula; record a Node if an input requires a gradient and recording is on."""
+        inputs, options = self.bind(args, kwargs)
+        modes = MODES.get()
+        if modes.unfused and self.reference is not None:
+            return self.reference(*inputs, **options)
+        traced, recording = False, False
+        for value in inputs:
+            if isinstance(value, Tensor):
+                traced = True
+                recording = recording or (value.requires_grad and modes.record)
+        if recording:
+            inputs = tuple(_constant(value) for value in inputs)
+            self._check_differentiable(inputs)
+        arrays = [plain(value) for value in inputs]
+        try:
+            result = self.forward(*arrays, **options)
+        except TinygradAttnError:
+            raise
+        except (ValueError, IndexError, TypeError) as error:
+            raise explain.failure(self, inputs, options, error) from error
+        out, saved = (result, None) if self.reference is None else result
+        if not traced:
+            return out
+        out = np.asarray(out)
+        node = Node(self, inputs, options, saved, modes.scope) if recording else None
+        if modes.detect_anomaly:
+            _watch(node, self, out, arrays)
+        return Tensor._made_by(out, node)
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Sort arguments into inputs and options; options may also follow the inputs by position, as in NumPy."""
+        if self.sequence:
+            args = (*tuple(args[0]), *self._by_position(args[1:], kwargs))
+        elif not self.variadic and len(args) != len(self.parameters):
+            args = self._fill(args, kwargs)
+        if not kwargs and not self._required:
+            return args, self.options
+        options = {**self.options, **kwargs}
+        if len(options) > len(self.options):
+            for name in options.keys() - self.options.keys():
+                if options.pop(name) is not None:  # NumPy's own extras, such as out=None, may be spelled out
+                    raise UnsupportedFunctionError(
+                        f"{self.name}() takes no option {name!r} on a Tensor\n"
+                        f"  its options are: {', '.join(self.options) or 'none'}"
+                    )
+        missing = [name for name in self._required if options[name] is inspect.Parameter.empty]
+        if missing:
+            raise TypeError(f"{self.name}() needs the option {missing[0]!r}")
+        return args, options
+
+    def _by_position(self, values: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Move options that were given by position into `kwargs`."""
+        if len(values) > len(self.options):
+            raise TypeError(f"{self.name}() takes {self._signature()}; {len(values) - len(self.options)} too many given")
+        for name, value in zip(self.options, values, strict=False):
+            if name in kwargs:
+                raise TypeError(f"{self.name}() got {name!r} twice")
+            kwargs[name] = value
+        return ()
+
+    def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Complete the inputs from keywords and defaults."""
+        count = len(self.parameters)
+        self._by_position(args[count:], kwargs)
+        inputs = list(args[:count])
+        for parameter in self.parameters[len(inputs) :]:
+            if parameter in kwargs:
+                inputs.append(kwargs.pop(parameter))
+            elif parameter in self.input_defaults:
+                inputs.append(self.input_defaults[parameter])
+            else:
+                raise TypeError(f"{self.name}() takes {self._signature()}; {parameter!r} is missing")
+        return tuple(inputs)
+
+    def _signature(self) -> str:
+        return ", ".join([*self.parameters, *(f"{name}=" for name in self.options)])
+
+    def named_inputs(self, inputs: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+        """Pairs of parameter name and operand; the inputs of a variadic operation are numbered."""
+        for index, value in enumerate(inputs):
+            yield self.parameter_at(index), value
+
+    def parameter_at(self, index: int) -> str:
+        """Name of the operand at `index`, such as "b" or "arrays[2]"."""
+        first = len(self.parameters) - 1
+        if self.variadic and index >= first:
+            return f"{self.parameters[-1]}[{index - first}]"
+        return self.parameters[index]
+
+    def _check_differentiable(self, inputs: tuple[Any, ...]) -> None:
+        for index, value in enumerate(inputs):
+            if isinstance(value, Tensor) and value.requires_grad and self._rule_name(index) not in self.rules:
+                raise GradientError(
+                    f"{self.name} has no gradient rule for its input {self.parameter_at(index)!r}, which requires one\n"
+                    f"  pass {self.parameter_at(index)}.detach(), or attach a rule with @{self.name}.gradient(...)"
+                )
+
+    def _rule_name(self, index: int) -> str:
+        return self.parameters[min(index, len(self.parameters) - 1)]
+
+    # --- running rules ---------------------------------------------------------------------------------------------
+
+    def pull(
+        self,
+        node: Node,
+        gradient: Gradient,
+        out: Tensor,
+        wanted: Sequence[int],
+        *,
+        create_graph: bool = False,
+        selected: bool = False,
+    ) -> list[tuple[int, Gradient]]:
+        """Run the rules of the `wanted` inputs of `node`; each gradient is folded, cast and checked.
+
+        With `create_graph` the rules get Tensors, and a fused operation is differentiated through its reference.
+        With `selected`, the gradient has come through a `where`: an element that was not taken sends exactly zero,
+        also where the local derivative is NaN or infinite.
+        """
+        if create_graph and self.reference is not None:
+            raw = self._pull_through_reference(self.reference, node, gradient, wanted)
+        else:
+            values = node.inputs if create_graph else tuple(plain(value) for value in node.inputs)
+            raw = self._pull_rules(node, gradient, out if create_graph else out._data, values, wanted)
+        if selected and self.elementwise:
+            raw = [(index, np.where(gradient == 0.0, 0.0, contribution)) for index, contribution in raw]
+        return [(index, self._settle(contribution, node.inputs[index], index)) for index, contribution in raw]
+
+    def _pull_rules(
+        self, node: Node, gradient: Gradient, out: Any, values: tuple[Any, ...], wanted: Sequence[int]
+    ) -> list[tuple[int, Any]]:
+        if self.joint_rule is not None:
+            answers = self.joint_rule(gradient, node.saved, *values, **node.options)
+            by_name = dict(zip(self.rules, answers, strict=True))
+            return [(index, by_name[self.parameters[index]]) for index in wanted]
+        rules = [(index, self.rules[self._rule_name(index)]) for index in wanted]
+        if self.variadic:
+            return [(index, rule(gradient, out, *values, index=index, **node.options)) for index, rule in rules]
+        return [(index, rule(gradient, out, *values, **node.options)) for index, rule in rules]
+
+    def _pull_through_reference(
+        self, reference: Callable[..., Any], node: Node, gradient: Gradient, wanted: Sequence[int]
+    ) -> list[tuple[int, Any]]:
+        """Differentiate the reference, written with primitive operations, in place of the kernel."""
+        stand_ins = list(node.inputs)
+        for index in wanted:
+            stand_ins[index] = identity(node.inputs[index])
+        with enable_grad():
+            out = reference(*stand_ins, **node.options)
+        targets = [stand_ins[index] for index in wanted]
+        found: dict[int, Gradient] = {}
+        stop = {id(value) for value in stand_ins if isinstance(value, Tensor)}
+        for step in sweep([out], [gradient], targets=targets, stop=stop, create_graph=True):
+            found[id(step.tensor)] = step.gradient
+        return [
+            (index, found.get(id(target), np.zeros(target.shape, target.dtype)))
+            for index, target in zip(wanted, targets, strict=True)
+        ]
+
+    def _settle(self, gradient: Any, source: Tensor, index: int) -> Gradient:
+        """Fold a rule's answer to the shape that was broadcast and give it the input's dtype."""
+        try:
+            if gradient.shape != source.shape:
+                gradient = fold(gradient, source.shape)
+            if gradient.dtype != source.dtype:
+                gradient = gradient.astype(source.dtype)
+        except (AttributeError, ValueError, IndexError, TypeError) as error:
+            came = f"shape {gradient.shape}" if hasattr(gradient, "shape") else type(gradient).__name__
+            raise GradientError(
+                f"{self.name}: the rule for {self.parameter_at(index)!r} returned {came}\n"
+                f"  expected an array of shape {source.shape}, or of a shape that {source.shape} broadcasts to"
+            ) from error
+        return cast(Gradient, gradient)
+
+
+def op(*numpy_functions: Callable[..., Any], **settings: Any) -> Any:
+    """Make an `Operation` of a function on plain arrays.
+
+    Args:
+        *numpy_functions: the NumPy functions that run it when they are called with a Tensor.
+        **settings: `symbol`, `reference`, `sequence` (the inputs come as one list), `elementwise`, `selects`, `domain`, `options` (what a test
+            may draw for each option) and `clash` (explains why shapes do not fit).
+    Usable bare as well:
+
+    >>> import tinygrad_attn as ta
+    >>> @ta.op
+    ... def cube(x):
+    ...     return x * x * x
+    >>> @cube.gradient("x", formula="dx = 3x² dy")
+    ... def _(g, out, x):
+    ...     return g * 3.0 * x * x
+    >>> x = ta.Tensor([1.0, 2.0], requires_grad=True)
+    >>> cube(x).sum().backward()
+    >>> x.grad
+    array([ 3., 12.], dtype=float32)
+    """
+    if len(numpy_functions) == 1 and not settings and inspect.isfunction(numpy_functions[0]):
+        if not numpy_functions[0].__module__.startswith("numpy"):
+            return _register(Operation(numpy_functions[0]), ())
+
+    def make(forward: Callable[..., Any]) -> Operation:
+        return _register(Operation(forward, **settings), numpy_functions)
+
+    return make
+
+
+def _register(operation: Operation, numpy_functions: tuple[Callable[..., Any], ...]) -> Operation:
+    implements(*numpy_functions)(operation)
+    built_in = operation.__module__.startswith("tinygrad_attn.")
+    OPERATIONS[operation.name if built_in else f"{operation.__module__}.{operation.name}"] = operation
+    return operation
+
+
+def _constant(value: Any) -> Any:
+    """An operand fit for the graph: arrays are copied, so that changing them later does not change gradients."""
+    if value is None or isinstance(value, (Tensor, bool, int, float)):
+        return value
+    return Tensor(value)
+
+
+def _watch(node: Node | None, operation: Operation, out: Any, arrays: Sequence[Any]) -> None:
+    """Anomaly detection: note the source line, and raise where the first NaN or infinity appears."""
+    line = _user_line()
+    if node is not None:
+        node.source = line
+    if out.dtype.kind != "f" or np.isfinite(out).all():
+        return
+    if all(np.isfinite(array).all() for array in arrays if getattr(array, "dtype", np.dtype(bool)).kind == "f"):
+        raise NotFiniteError(explain.first_not_finite(operation, out, arrays, line))
+
+
+def _user_line() -> str:
+    """The innermost line outside this package, as "file:line"."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tinygrad_attn"):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+@op(domain=lambda choose: (choose.reals(choose.shape()),))
+def identity(x: Any) -> Any:
+    """The same values as a tensor of its own.
+
+    y = x
+    """
+    return np.asarray(x)
+
+
+@identity.gradient("x", formula="dx = dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g
+
+
+

@@ -1,0 +1,98 @@
+"""Activation functions: relu, gelu, sigmoid, silu, softplus."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tinygrad_attn.domain import reals
+from tinygrad_attn.operation import op
+
+
+@op(elementwise=True, domain=reals(avoid=(0.0,)))
+def relu(x: Any) -> Any:
+    """Rectified linear unit; the slope at 0 is taken as 0.
+
+    y = max(x, 0)
+
+    Source:
+        Nair and Hinton (2010), "Rectified linear units improve restricted Boltzmann machines".
+    """
+    return np.maximum(x, 0)
+
+
+@relu.gradient("x", formula="dx = dy where x > 0")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return np.where(np.greater(x, 0), g, 0.0)
+
+
+@op(symbol="σ", elementwise=True, domain=reals(low=-4.0, high=4.0))
+def sigmoid(x: Any) -> Any:
+    """Logistic function, without overflow at either end.
+
+    y = 1 / (1 + e⁻ˣ)
+    """
+    small = np.exp(-np.absolute(x))  # in (0, 1], whatever the sign of x
+    return np.where(np.greater_equal(x, 0), 1.0, small) / (1.0 + small)
+
+
+@sigmoid.gradient("x", formula="dx = y(1 − y) ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * out * (1.0 - out)
+
+
+@op(elementwise=True, domain=reals(low=-4.0, high=4.0))
+def silu(x: Any) -> Any:
+    """Sigmoid linear unit, also called swish.
+
+    y = x σ(x)
+
+    Source:
+        Elfwing, Uchibe and Doya (2017), arXiv:1702.03118.
+    """
+    return x * sigmoid(x)
+
+
+@silu.gradient("x", formula="dx = (σ + x σ(1 − σ)) ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    s = sigmoid(x)
+    return g * (s + x * s * (1.0 - s))
+
+
+@op(elementwise=True, domain=reals(low=-4.0, high=4.0))
+def softplus(x: Any) -> Any:
+    """Smooth relu; equals x for large x instead of overflowing.
+
+    y = ln(1 + eˣ)
+    """
+    return np.logaddexp(x, 0)
+
+
+@softplus.gradient("x", formula="dx = σ(x) ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * sigmoid(x)
+
+
+_GELU_SCALE = math.sqrt(2.0 / math.pi)
+_GELU_CUBIC = 0.044715
+
+
+@op(symbol="gelu", elementwise=True, domain=reals(low=-4.0, high=4.0))
+def gelu_tanh(x: Any) -> Any:
+    """Gaussian error linear unit in its tanh form, which GPT-2 uses.
+
+    y = x/2 · (1 + tanh u),  u = √(2/π) (x + 0.044715 x³)
+
+    Source:
+        Hendrycks and Gimpel (2016), arXiv:1606.08415, §2.
+    """
+    return 0.5 * x * (1.0 + np.tanh(_GELU_SCALE * (x + _GELU_CUBIC * x * x * x)))
+
+
+@gelu_tanh.gradient("x", formula="dx = ½(1 + tanh u + x (1 − tanh² u) u′) ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    t = np.tanh(_GELU_SCALE * (x + _GELU_CUBIC * x * x * x))
+    slope = _GELU_SCALE * (1.0 + 3.0 * _GELU_CUBIC * x * x)
+    return g * 0.5 * (1.0 + t + x * (1.0 - t * t) * slope)

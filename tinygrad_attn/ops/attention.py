@@ -1,0 +1,219 @@
+"""Scaled dot-product attention: its definition with primitive operations, and the kernel that must equal it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tinygrad_attn.domain import Chooser
+from tinygrad_attn.errors import ShapeError
+from tinygrad_attn.masks import Align, causal_mask, check_mask
+from tinygrad_attn.operation import op
+from tinygrad_attn.ops.dropout import keep_mask
+from tinygrad_attn.ops.piecewise import masked_fill
+from tinygrad_attn.ops.softmax import softmax
+from tinygrad_attn.tensor import Tensor, plain
+
+
+def attention_weights(query: Any, key: Any, mask: Any, bias: Any, *, scale: float) -> Any:
+    """How much each query looks at each key; a query that may see nothing has zero weights.
+
+    P = softmax(Q Kᵀ · scale + bias, masked), (..., query_len, d) and (..., key_len, d) -> (..., query_len, key_len)
+    """
+    scores = query @ np.swapaxes(key, -1, -2) * scale  # (..., query_len, key_len)
+    if bias is not None:
+        scores = scores + bias
+    if mask is not None:
+        scores = masked_fill(scores, np.logical_not(mask), value=-math.inf)
+    return softmax(scores, axis=-1)
+
+
+def attention_definition(query: Any, key: Any, value: Any, mask: Any, bias: Any, keep: Any, *, scale: float) -> Any:
+    """Weighted sum of the values, written with primitives: what `attention` must equal."""
+    if mask is not None:
+        key, value = hide_unseen(key, mask), hide_unseen(value, mask)
+    weights = attention_weights(query, key, mask, bias, scale=scale)
+    if keep is not None:
+        weights = weights * keep
+    return weights @ value  # (..., query_len, d_value)
+
+
+def hide_unseen(rows: Any, mask: Any) -> Any:
+    """Zero the keys or values that no query may see, so that not even a NaN in them matters: (..., key_len, d)."""
+    seen = np.any(mask, axis=-2)[..., None] if mask.ndim > 1 else mask[..., None]  # (..., key_len, 1)
+    if np.all(seen):
+        return rows
+    return np.where(seen, rows, 0.0)
+
+
+def _attended(choose: Chooser) -> tuple[Any, ...]:
+    lead = choose.shape(0, 2, 1, 2)
+    queries, keys, d, d_value = (choose.integer(1, 3) for _ in range(4))
+    scores = (*lead, queries, keys)
+    mask = choose.booleans(choose.pick([scores, (queries, keys), (1, keys)])) if choose.pick([True, False]) else None
+    bias = choose.reals(choose.pick([scores, (queries, keys)])) if choose.pick([True, False]) else None
+    keep = choose.pick([0.0, 2.0]) * choose.booleans(scores) if choose.integer(0, 3) == 0 else None
+    return (
+        choose.reals((*lead, queries, d)),
+        choose.reals((*lead, keys, d)),
+        choose.reals((*lead, keys, d_value)),
+        mask,
+        bias,
+        keep,
+    )
+
+
+@op(
+    reference=attention_definition,
+    domain=_attended,
+    options={"scale": lambda choose, inputs: choose.pick([1.0, 1.0 / math.sqrt(inputs[0].shape[-1])])},
+)
+def attention(query: Any, key: Any, value: Any, mask: Any, bias: Any, keep: Any, *, scale: float) -> Any:
+    """What each query reads: the values, weighted by how well their keys match the query.
+
+    O = P V,  P = softmax(Q Kᵀ · scale + bias, masked)
+
+    Args:
+        query: (..., query_len, d).
+        key: (..., key_len, d).
+        value: (..., key_len, d_value).
+        mask: boolean, True = may attend, or None.
+        bias: added to the scores, or None.
+        keep: dropout mask of the weights, or None.
+        scale: 1/√d unless there is a reason.
+    Source:
+        Vaswani et al. (2017), arXiv:1706.03762, equation 1. The backward pass uses Σ dP∘P = Σ dO∘O, as in
+        Dao et al. (2022), arXiv:2205.14135, appendix B.2.
+    """
+    weights = (query * scale) @ np.swapaxes(key, -1, -2)  # (..., query_len, key_len), still scores
+    if bias is not None:
+        weights = weights + bias
+    if mask is not None:
+        np.copyto(weights, -np.inf, where=~mask)
+    peak = np.max(weights, axis=-1, keepdims=True)
+    weights -= np.where(peak == -np.inf, 0.0, peak)
+    np.exp(weights, out=weights)
+    total = weights @ np.ones((weights.shape[-1], 1), weights.dtype)  # (..., query_len, 1)
+    weights /= np.where(total == 0.0, 1.0, total)
+    used = weights if keep is None else weights * keep
+    if mask is None or np.isfinite(value).all():
+        out = used @ value  # (..., query_len, d_value)
+    else:
+        out = _weighted_sum_of_seen(used, value)
+    return out, (weights, out)
+
+
+def _weighted_sum_of_seen(weights: Any, value: Any) -> Any:
+    """`weights @ value` in which a weight of zero silences even NaN and infinity."""
+    finite = np.isfinite(value)
+    out = weights @ np.where(finite, value, 0.0)
+    reached = (weights > 0.0).astype(weights.dtype) @ (~finite).astype(weights.dtype) > 0.0
+    return np.where(reached, np.nan, out)
+
+
+@attention.gradients(
+    "query",
+    "key",
+    "value",
+    "bias",
+    formula="dQ = dS K · scale; dK = dSᵀ Q · scale; dV = Pᵀ dO; dbias = dS = P ∘ (dO Vᵀ − Σ dO∘O)",
+)
+def _(g: Any, saved: Any, query: Any, key: Any, value: Any, mask: Any, bias: Any, keep: Any, *, scale: float) -> Any:
+    weights, out = saved
+    if mask is not None and not (np.isfinite(key).all() and np.isfinite(value).all()):
+        key, value = np.where(np.isfinite(key), key, 0.0), np.where(np.isfinite(value), value, 0.0)
+    used = weights if keep is None else weights * keep
+    d_value = np.swapaxes(used, -1, -2) @ g  # (..., key_len, d_value)
+    d_scores = g @ np.swapaxes(value, -1, -2)  # (..., query_len, key_len), still dL/dweights
+    if keep is not None:
+        d_scores *= keep
+    row_sum = (g * out) @ np.ones((g.shape[-1], 1), g.dtype)  # (..., query_len, 1)
+    d_scores -= row_sum
+    d_scores *= weights
+    d_bias = None if bias is None else d_scores
+    d_scores = d_scores * scale if bias is not None else np.multiply(d_scores, scale, out=d_scores)
+    return d_scores @ key, np.swapaxes(d_scores, -1, -2) @ query, d_value, d_bias
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    *,
+    mask: Any = None,
+    bias: Any = None,
+    causal: bool | Align = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    return_weights: bool = False,
+    rng: np.random.Generator | None = None,
+) -> Any:
+    """Attention with all its usual arguments: softmax(Q Kᵀ/√d + bias, masked) V.
+
+    Args:
+        query: (..., query_len, d).
+        key: (..., key_len, d).
+        value: (..., key_len, d_value).
+        mask: boolean, True = may attend, broadcastable to (..., query_len, key_len). A query that may see nothing gets
+            a zero output, zero weights and zero gradients. What stands at a key that no query may see, NaN included,
+            has no influence.
+        bias: added to the scores; may require a gradient.
+        causal: True hides later keys; with unequal lengths say "lower_right" or "upper_left" (see `causal_mask`).
+        scale: factor of Q Kᵀ; 1/√d if None.
+        dropout: probability of dropping a weight.
+        return_weights: also return the weights, (..., query_len, key_len), part of the graph like every Tensor.
+        rng: where dropout draws from.
+    Returns:
+        (..., query_len, d_value), or a pair of it and the weights.
+    Raises:
+        MaskError: the mask is not boolean or does not fit.
+        ShapeError: query, key and value do not fit one another.
+    Source:
+        Vaswani et al. (2017), arXiv:1706.03762, equation 1.
+    """
+    scores_shape = _scores_shape(query.shape, key.shape, value.shape)
+    if mask is not None:
+        mask = np.asarray(plain(mask))
+        check_mask(mask, scores_shape)
+    if causal:
+        future = causal_mask(*scores_shape[-2:], align=None if causal is True else causal)
+        mask = future if mask is None else mask & future
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    keep = keep_mask(scores_shape, dropout, query.dtype, rng) if dropout > 0.0 else None
+    if keep is not None and not any(isinstance(x, Tensor) for x in (query, key, value, bias)):
+        keep = plain(keep)
+    if not return_weights:
+        return attention(query, key, value, mask, bias, keep, scale=scale)
+    if mask is not None:
+        key, value = hide_unseen(key, mask), hide_unseen(value, mask)
+    weights = attention_weights(query, key, mask, bias, scale=scale)
+    return (weights if keep is None else weights * keep) @ value, weights
+
+
+def _scores_shape(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape of the scores, (..., query_len, key_len).
+
+    Raises:
+        ShapeError: the three do not fit; the message says which axis and why.
+    """
+    rows = f"    query  {query}\n    key    {key}\n    value  {value}"
+    if min(len(query), len(key), len(value)) < 2:
+        raise ShapeError(f"attention: each input needs (..., length, d)\n{rows}")
+    if query[-1] != key[-1]:
+        raise ShapeError(f"attention: query and key must have the same d: {query[-1]} ≠ {key[-1]}\n{rows}")
+    if key[-2] != value[-2]:
+        raise ShapeError(
+            f"attention: one value per key: {key[-2]} ≠ {value[-2]}\n{rows}\n"
+            "  key and value must come from the same source: did one of them come from the decoder?"
+        )
+    if key[-2] == 0 or query[-1] == 0:
+        raise ShapeError(f"attention: there is nothing to attend to: an empty sequence, or d = 0\n{rows}")
+    try:
+        lead = np.broadcast_shapes(query[:-2], key[:-2], value[:-2])
+    except ValueError:
+        raise ShapeError(f"attention: the leading axes (batch, heads) do not broadcast\n{rows}") from None
+    return (*lead, query[-2], key[-2])
+
+

@@ -1,0 +1,290 @@
+"""Arithmetic and elementwise functions, each with its derivative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_attn.domain import broadcasting, reals
+from tinygrad_attn.explain import broadcast_clash
+from tinygrad_attn.operation import op
+
+ANY: dict[str, Any] = {}
+POSITIVE: dict[str, Any] = {"low": 0.2, "high": 3.0}
+NOT_ZERO: dict[str, Any] = {"low": -3.0, "high": 3.0, "avoid": (0.0,)}
+
+
+# --- arithmetic --------------------------------------------------------------------------------------------------
+
+
+@op(np.add, symbol="+", elementwise=True, domain=broadcasting(ANY, ANY), clash=broadcast_clash)
+def add(a: Any, b: Any) -> Any:
+    """Sum of two arrays.
+
+    y = a + b
+    """
+    return np.add(a, b)
+
+
+@add.gradient("a", formula="da = dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g
+
+
+@add.gradient("b", formula="db = dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g
+
+
+@op(np.subtract, symbol="−", elementwise=True, domain=broadcasting(ANY, ANY), clash=broadcast_clash)
+def subtract(a: Any, b: Any) -> Any:
+    """Difference of two arrays.
+
+    y = a − b
+    """
+    return np.subtract(a, b)
+
+
+@subtract.gradient("a", formula="da = dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g
+
+
+@subtract.gradient("b", formula="db = −dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return -g
+
+
+@op(np.multiply, symbol="×", elementwise=True, domain=broadcasting(ANY, ANY), clash=broadcast_clash)
+def multiply(a: Any, b: Any) -> Any:
+    """Product of two arrays, element by element.
+
+    y = a ∘ b
+    """
+    return np.multiply(a, b)
+
+
+@multiply.gradient("a", formula="da = dy ∘ b")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g * b
+
+
+@multiply.gradient("b", formula="db = dy ∘ a")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g * a
+
+
+@op(np.divide, symbol="÷", elementwise=True, domain=broadcasting(ANY, NOT_ZERO), clash=broadcast_clash)
+def divide(a: Any, b: Any) -> Any:
+    """Quotient of two arrays.
+
+    y = a / b
+    """
+    return np.divide(a, b)
+
+
+@divide.gradient("a", formula="da = dy / b")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g / b
+
+
+@divide.gradient("b", formula="db = −dy ∘ y / b")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return -g * out / b
+
+
+@op(np.power, symbol="pow", elementwise=True, domain=broadcasting(POSITIVE, NOT_ZERO), clash=broadcast_clash)
+def power(a: Any, b: Any) -> Any:
+    """Base `a` raised to `b`.
+
+    y = aᵇ. The derivative by the base is 0 where b = 0, also at a = 0; the derivative by the exponent is 0 at a = 0
+    (no logarithm of the base is taken unless the exponent requires a gradient).
+    """
+    return np.power(a, b)
+
+
+@power.gradient("a", formula="da = dy ∘ b aᵇ⁻¹")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    if isinstance(b, (int, float)):
+        return g * b * np.power(a, b - 1) if b != 0 else np.zeros_like(g)
+    return g * b * np.power(a, np.where(b == 0, 1.0, b - 1))
+
+
+@power.gradient("b", formula="db = dy ∘ y ln a")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g * out * np.log(np.where(np.equal(a, 0), 1.0, a))
+
+
+@op(np.negative, symbol="−", elementwise=True, domain=reals())
+def negative(x: Any) -> Any:
+    """Every sign turned.
+
+    y = −x
+    """
+    return np.negative(x)
+
+
+@negative.gradient("x", formula="dx = −dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return -g
+
+
+@op(np.positive, symbol="+", elementwise=True, domain=reals())
+def positive(x: Any) -> Any:
+    """The same values.
+
+    y = x
+    """
+    return np.positive(x)
+
+
+@positive.gradient("x", formula="dx = dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g
+
+
+@op(np.square, symbol="x²", elementwise=True, domain=reals())
+def square(x: Any) -> Any:
+    """Every element times itself.
+
+    y = x²
+    """
+    return np.square(x)
+
+
+@square.gradient("x", formula="dx = 2x ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * 2.0 * x
+
+
+@op(np.reciprocal, symbol="1/x", elementwise=True, domain=reals(low=-3.0, high=3.0, avoid=(0.0,)))
+def reciprocal(x: Any) -> Any:
+    """One over every element.
+
+    y = 1 / x
+    """
+    return np.reciprocal(x)
+
+
+@reciprocal.gradient("x", formula="dx = −y² ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return -g * out * out
+
+
+# --- exponentials and roots --------------------------------------------------------------------------------------
+
+
+@op(np.exp, elementwise=True, domain=reals())
+def exp(x: Any) -> Any:
+    """Exponential.
+
+    y = eˣ
+    """
+    return np.exp(x)
+
+
+@exp.gradient("x", formula="dx = y ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * out
+
+
+@op(np.log, symbol="ln", elementwise=True, domain=reals(**POSITIVE))
+def log(x: Any) -> Any:
+    """Natural logarithm.
+
+    y = ln x
+    """
+    return np.log(x)
+
+
+@log.gradient("x", formula="dx = dy / x")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g / x
+
+
+@op(np.expm1, elementwise=True, domain=reals())
+def expm1(x: Any) -> Any:
+    """Exponential minus one, exact near zero.
+
+    y = eˣ − 1
+    """
+    return np.expm1(x)
+
+
+@expm1.gradient("x", formula="dx = (y + 1) ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * (out + 1.0)
+
+
+@op(np.log1p, elementwise=True, domain=reals(low=-0.7, high=3.0))
+def log1p(x: Any) -> Any:
+    """Logarithm of one plus x, exact near zero.
+
+    y = ln(1 + x)
+    """
+    return np.log1p(x)
+
+
+@log1p.gradient("x", formula="dx = dy / (1 + x)")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g / (1.0 + x)
+
+
+@op(np.sqrt, symbol="√", elementwise=True, domain=reals(**POSITIVE))
+def sqrt(x: Any) -> Any:
+    """Square root; its slope at 0 is infinite, which `detect_anomaly` reports.
+
+    y = √x
+    """
+    return np.sqrt(x)
+
+
+@sqrt.gradient("x", formula="dx = dy / 2y")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g / (2.0 * out)
+
+
+# --- trigonometric and hyperbolic --------------------------------------------------------------------------------
+
+
+@op(np.sin, elementwise=True, domain=reals())
+def sin(x: Any) -> Any:
+    """Sine of an angle in radians.
+
+    y = sin x
+    """
+    return np.sin(x)
+
+
+@sin.gradient("x", formula="dx = cos x ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * np.cos(x)
+
+
+@op(np.cos, elementwise=True, domain=reals())
+def cos(x: Any) -> Any:
+    """Cosine of an angle in radians.
+
+    y = cos x
+    """
+    return np.cos(x)
+
+
+@cos.gradient("x", formula="dx = −sin x ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return -g * np.sin(x)
+
+
+@op(np.tanh, elementwise=True, domain=reals())
+def tanh(x: Any) -> Any:
+    """Hyperbolic tangent.
+
+    y = tanh x
+    """
+    return np.tanh(x)
+
+
+@tanh.gradient("x", formula="dx = (1 − y²) ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * (1.0 - out * out)

@@ -1,0 +1,202 @@
+"""Reading elements by position, and its mirror image: adding gradients back at the positions they were read from."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from tinygrad_attn.domain import Chooser
+from tinygrad_attn.errors import DtypeError, IndexRangeError
+from tinygrad_attn.operation import op
+from tinygrad_attn.registry import IMPLEMENTATIONS
+from tinygrad_attn.tensor import plain
+
+
+def plain_index(index: Any) -> Any:
+    """An index without Tensors in it, and with copies of arrays, so that later changes cannot reach the graph."""
+    if isinstance(index, tuple):
+        return tuple(plain_index(part) for part in index)
+    if isinstance(index, (slice, int, type(None), type(Ellipsis), np.integer, bool)):
+        return index
+    return np.array(plain(index) if not isinstance(index, list) else index)
+
+
+def is_basic(index: Any) -> bool:
+    """Whether no element can be read twice: whole numbers, slices, None and Ellipsis only."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(isinstance(p, (slice, int, type(None), type(Ellipsis), np.integer)) for p in parts)
+
+
+def _some_index(choose: Chooser, inputs: tuple[Any, ...]) -> Any:
+    ndim, first = inputs[0].ndim, inputs[0].shape[0]
+    rows = choose.integers((choose.integer(0, 4),), -first, first - 1)  # repeats and negative positions
+    return choose.pick(
+        [
+            Ellipsis,
+            None,
+            0,
+            -1,
+            slice(None, None, -1),
+            slice(1, None, 2),
+            rows,
+            (Ellipsis, 0),
+            (None, slice(0, 2)),
+            choose.booleans((first,)),
+            (rows, Ellipsis, None) if ndim > 1 else rows,
+            (choose.integers((2, 2), 0, first - 1),),
+        ]
+    )
+
+
+def _indexable(choose: Chooser) -> tuple[Any, ...]:
+    return (choose.reals(choose.shape(1, 3, 1, 3)),)
+
+
+@op(symbol="[ ]", domain=_indexable, options={"index": _some_index})
+def getitem(x: Any, *, index: Any) -> Any:
+    """Elements of `x` at `index`: whole numbers, slices, None, Ellipsis, integer or boolean arrays.
+
+    y = x[index]
+    """
+    return x[index]
+
+
+@getitem.gradient("x", formula="dx[index] += dy")
+def _(g: Any, out: Any, x: Any, *, index: Any) -> Any:
+    return scatter_add(g, index=index, shape=x.shape)
+
+
+IMPLEMENTATIONS[operator.getitem] = lambda x, index: getitem(x, index=plain_index(index))
+
+
+def _scattered(choose: Chooser) -> tuple[Any, ...]:
+    return (choose.reals((choose.integer(0, 4), 2)),)
+
+
+@op(
+    symbol="scatter",
+    domain=_scattered,
+    options={
+        "index": lambda choose, inputs: choose.integers((inputs[0].shape[0],), -3, 2),
+        "shape": lambda choose, inputs: (3, 2),
+    },
+)
+def scatter_add(values: Any, *, index: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros of `shape` with `values` added at `index`; a position that occurs twice receives both.
+
+    y = 0; y[index] += values
+    """
+    out = np.zeros(shape, values.dtype)
+    if is_basic(index):
+        out[index] += values
+    else:
+        np.add.at(out, index, values)
+    return out
+
+
+@scatter_add.gradient("values", formula="dvalues = dy[index]")
+def _(g: Any, out: Any, values: Any, *, index: Any, shape: tuple[int, ...]) -> Any:
+    return g[index]
+
+
+def _put(choose: Chooser) -> tuple[Any, ...]:
+    return choose.reals((3, 2)), choose.reals(choose.pick([(2,), (1, 2), ()]))
+
+
+@op(symbol="put", domain=_put, options={"index": lambda choose, inputs: choose.pick([0, -1, slice(0, 2), (slice(1, 3),)])})
+def index_put(x: Any, values: Any, *, index: Any) -> Any:
+    """A copy of `x` with `values` at `index`: the functional spelling of `x[index] = values`.
+
+    y = x; y[index] = values. No position may occur twice in `index`: which of two values won would be undefined.
+    """
+    if not is_basic(index):
+        places = np.arange(x.size).reshape(x.shape)[index]
+        if len(np.unique(places)) != places.size:
+            raise IndexRangeError("index_put: a position occurs twice in the index\n  use scatter_add to add both values")
+    out = np.array(x, dtype=np.result_type(x, values))
+    out[index] = values
+    return out
+
+
+@index_put.gradient("x", formula="dx = dy, and 0 at index")
+def _(g: Any, out: Any, x: Any, values: Any, *, index: Any) -> Any:
+    untouched = np.ones(x.shape, dtype=bool)
+    untouched[index] = False
+    return np.where(untouched, g, 0.0)
+
+
+@index_put.gradient("values", formula="dvalues = dy[index]")
+def _(g: Any, out: Any, x: Any, values: Any, *, index: Any) -> Any:
+    return g[index]
+
+
+# --- rows of a table ---------------------------------------------------------------------------------------------
+
+
+def check_ids(ids: Any, count: int, what: str) -> None:
+    """Raise unless `ids` are integers in [0, count)."""
+    if ids.dtype.kind not in "iu":
+        raise DtypeError(f"{what} must be integers\n  given dtype {ids.dtype}")
+    if ids.size and (ids.min() < 0 or ids.max() >= count):
+        bad = ids[(ids < 0) | (ids >= count)].flat[0]
+        raise IndexRangeError(f"{what} must lie in [0, {count})\n  given {bad}; was the text encoded with this vocabulary?")
+
+
+def _table(choose: Chooser) -> tuple[Any, ...]:
+    rows = choose.integer(1, 4)
+    return choose.reals((rows, choose.integer(0, 3))), choose.integers(choose.shape(0, 2), 0, rows - 1)
+
+
+@op(domain=_table, options={"padding_index": lambda choose, inputs: None})
+def embedding(weight: Any, ids: Any, *, padding_index: int | None = None) -> Any:
+    """The rows of a table that `ids` name; a row that is read twice receives both gradients.
+
+    y = W[ids], (vocabulary, dim) at (...) -> (..., dim)
+
+    Args:
+        weight: (vocabulary, dim).
+        ids: (...), integers.
+        padding_index: this row's gradient is zero: padding teaches nothing.
+    Raises:
+        DtypeError: ids are not integers.
+        IndexRangeError: an id is negative or not below the size of the vocabulary.
+    """
+    check_ids(ids, len(weight), "embedding: ids")
+    return weight[ids]
+
+
+@embedding.gradient("weight", formula="dW[id] = Σ dy over the places that read row id")
+def _(g: Any, out: Any, weight: Any, ids: Any, *, padding_index: int | None) -> Any:
+    ids = plain(ids)
+    if padding_index is not None:
+        g = np.where(np.equal(ids, padding_index)[..., None], 0.0, g)
+    return sum_rows(g, ids, num_rows=weight.shape[0])
+
+
+def _rows(choose: Chooser) -> tuple[Any, ...]:
+    ids = choose.integers(choose.shape(0, 2), 0, 2)
+    return choose.reals((*ids.shape, 2)), ids
+
+
+@op(domain=_rows, options={"num_rows": lambda choose, inputs: 3})
+def sum_rows(values: Any, ids: Any, *, num_rows: int) -> Any:
+    """Row `id` of the result is the sum of the values at the places that hold `id`.
+
+    y[id] = Σ values, (..., dim) at (...) -> (num_rows, dim)
+    """
+    flat_ids, rows = ids.reshape(-1), values.reshape(ids.size, values.shape[-1])
+    out = np.zeros((num_rows, values.shape[-1]), values.dtype)
+    if not flat_ids.size:
+        return out
+    order = np.argsort(flat_ids, kind="stable")
+    sorted_ids = flat_ids[order]
+    starts = np.flatnonzero(np.r_[True, sorted_ids[1:] != sorted_ids[:-1]])
+    out[sorted_ids[starts]] = np.add.reduceat(rows[order], starts, axis=0)
+    return out
+
+
+@sum_rows.gradient("values", formula="dvalues = dy[ids]")
+def _(g: Any, out: Any, values: Any, ids: Any, *, num_rows: int) -> Any:
+    return g[plain(ids)]

@@ -1,0 +1,112 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tinygrad_attn.domain import Chooser, Shape, broadcastable
+from tinygrad_attn.explain import matmul_clash
+from tinygrad_attn.operation import op
+
+
+def _factors(choose: Chooser) -> tuple[Any, ...]:
+    """Operands of every form that `@` takes: vectors, matrices, broadcast stacks of matrices."""
+    n, k, m = (choose.integer(0, 3) for _ in range(3))
+    stack: Shape = choose.shape(0, 2, 1, 2)
+    left: Shape = (k,) if choose.integer(0, 3) == 0 else (*broadcastable(choose, stack), n, k)
+    right: Shape = (k,) if choose.integer(0, 3) == 0 else (*broadcastable(choose, stack), k, m)
+    return choose.reals(left), choose.reals(right)
+
+
+@op(np.matmul, symbol="@", domain=_factors, clash=matmul_clash)
+def matmul(a: Any, b: Any) -> Any:
+    """Matrix product over the last two axes; leading axes broadcast, a 1-D operand is a row or a column.
+
+    C = A B, (..., n, k) @ (..., k, m) -> (..., n, m)
+    """
+    return np.matmul(a, b)
+
+
+@matmul.gradient("a", formula="dA = dC Bᵀ")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    g, a, b = as_matrices(g, a, b)
+    return g @ np.swapaxes(b, -1, -2)
+
+
+@matmul.gradient("b", formula="dB = Aᵀ dC")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    is_vector = b.ndim == 1
+    g, a, b = as_matrices(g, a, b)
+    product = np.swapaxes(a, -1, -2) @ g
+    return product[..., 0] if is_vector else product
+
+
+def as_matrices(g: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """Write a vector on the left as one row, (k,) -> (1, k), one on the right as one column, (k,) -> (k, 1)."""
+    if b.ndim == 1:
+        b, g = np.expand_dims(b, -1), np.expand_dims(g, -1)
+    if a.ndim == 1:
+        a, g = np.expand_dims(a, 0), np.expand_dims(g, -2)
+    return g, a, b
+
+
+def as_rows(x: Any) -> Any:
+    """All leading axes in one: (..., n) -> (rows, n)."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def linear_definition(x: Any, weight: Any, bias: Any = None) -> Any:
+    """Matrix product with the transposed weight, plus bias: what `linear` must equal."""
+    product = x @ np.swapaxes(weight, -1, -2)
+    return product if bias is None else product + bias
+
+
+def _affine(choose: Chooser) -> tuple[Any, ...]:
+    k, m = choose.integer(0, 3), choose.integer(1, 3)
+    bias = choose.reals((m,)) if choose.pick([True, False]) else None
+    return choose.reals((*choose.shape(0, 2), k)), choose.reals((m, k)), bias
+
+
+def linear_clash(x: tuple[int, ...], weight: tuple[int, ...], *bias: tuple[int, ...]) -> str | None:
+    """Why the shapes of a linear layer do not fit."""
+    if len(weight) != 2:
+        return f"weight must be (out_features, in_features)\n  given {weight}"
+    if not x or x[-1] != weight[1]:
+        given = x[-1] if x else "a single number"
+        return f"the last axis of x must be in_features\n  expected {weight[1]}, given {given}"
+    if bias and bias[0] != weight[:1]:
+        return f"bias must be (out_features,)\n  expected {weight[:1]}, given {bias[0]}"
+    return None
+
+
+@op(reference=linear_definition, domain=_affine, clash=linear_clash)
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """Affine map of the last axis.
+
+    y = x Wᵀ + b, (..., in) -> (..., out)
+
+    Args:
+        x: (..., in_features).
+        weight: (out_features, in_features), as in PyTorch.
+        bias: (out_features,) or None.
+    """
+    if x.ndim == 0 or weight.ndim != 2 or x.shape[-1] != weight.shape[1]:
+        raise ValueError
+    rows = as_rows(x)  # (rows, in): one large product instead of a stack of small ones
+    out = rows @ weight.T  # (rows, out)
+    if bias is not None:
+        if bias.shape != weight.shape[:1]:
+            raise ValueError
+        out = np.add(out, bias, out=out if out.dtype == np.result_type(out, bias) else None)
+    return out.reshape(*x.shape[:-1], weight.shape[0]), None
+
+
+@linear.gradients("x", "weight", "bias", formula="dx = dy W; dW = dyᵀ x; db = Σ dy")
+def _(g: Any, saved: Any, x: Any, weight: Any, bias: Any) -> Any:
+    rows = as_rows(x)  # (rows, in)
+    g_rows = as_rows(g)  # (rows, out)
+    dx = (g_rows @ weight).reshape(x.shape)
+    return dx, g_rows.T @ rows, None if bias is None else np.ones(len(g_rows), g.dtype) @ g_rows

@@ -1,0 +1,36 @@
+"""NumPy functions that answer with plain values when asked about a Tensor: comparisons, signs, positions, shapes.
+
+Their derivative is zero wherever it exists, so nothing is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tinygrad_attn.registry import IMPLEMENTATIONS
+from tinygrad_attn.tensor import plain
+
+PLAIN_FUNCTIONS: tuple[Callable[..., Any], ...] = (
+    *(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal),
+    *(np.logical_and, np.logical_or, np.logical_not, np.isfinite, np.isnan, np.isinf, np.signbit),
+    *(np.sign, np.floor, np.ceil, np.rint, np.round),
+    *(np.argmax, np.argmin, np.argsort, np.argwhere, np.nonzero, np.flatnonzero, np.count_nonzero),
+    *(np.shape, np.ndim, np.size, np.zeros_like, np.ones_like, np.full_like, np.empty_like),
+    *(np.allclose, np.isclose, np.array_equal, np.array2string, np.array_repr, np.array_str, np.any, np.all),
+    *(np.result_type, np.may_share_memory, np.shares_memory),
+)
+
+
+def _on_plain_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    def called_plainly(*args: Any, **kwargs: Any) -> Any:
+        return function(*(plain(value) for value in args), **{name: plain(value) for name, value in kwargs.items()})
+
+    called_plainly.__name__ = function.__name__
+    return called_plainly
+
+
+for _function in PLAIN_FUNCTIONS:
+    IMPLEMENTATIONS[_function] = _on_plain_values(_function)

@@ -1,0 +1,167 @@
+"""Reductions: what many elements share, and how its gradient is handed back to each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from tinygrad_attn.domain import any_axes, any_axis_or_none, distinct, flag, reals
+from tinygrad_attn.operation import op
+
+Axis = int | tuple[int, ...] | None
+_AXES: dict[str, Any] = {"axis": any_axes, "keepdims": flag}
+
+
+def spread(g: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
+    """Give every element of `x` the gradient of the result that it went into: (reduced) -> x.shape."""
+    if axis is not None and not keepdims:
+        g = np.expand_dims(g, normalize_axis_tuple(axis, x.ndim))
+    return np.broadcast_to(np.reshape(g, (1,) * x.ndim) if axis is None else g, x.shape)
+
+
+def count(x: Any, axis: Axis) -> int:
+    """How many elements go into one result."""
+    axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    return int(np.prod([x.shape[i] for i in axes], dtype=int))
+
+
+@op(np.sum, symbol="Σ", domain=reals(), options=_AXES)
+def sum(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Sum over `axis`.
+
+    y = Σᵢ xᵢ
+    """
+    return np.sum(x, axis=axis, keepdims=keepdims)
+
+
+@sum.gradient("x", formula="dxᵢ = dy")
+def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
+    return spread(g, x, axis, keepdims)
+
+
+@op(np.mean, domain=reals(min_side=1), options=_AXES)
+def mean(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Mean over `axis`.
+
+    y = Σᵢ xᵢ / n
+    """
+    return np.mean(x, axis=axis, keepdims=keepdims)
+
+
+@mean.gradient("x", formula="dxᵢ = dy / n")
+def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
+    return spread(g, x, axis, keepdims) / count(x, axis)
+
+
+@op(np.var, domain=reals(min_side=1), options={**_AXES, "correction": lambda choose, inputs: 0.0})
+def var(x: Any, *, axis: Axis = None, keepdims: bool = False, correction: float = 0.0) -> Any:
+    """Variance over `axis`; divides by n − correction.
+
+    y = Σᵢ (xᵢ − x̄)² / (n − c)
+    """
+    return np.var(x, axis=axis, keepdims=keepdims, correction=correction)
+
+
+@var.gradient("x", formula="dxᵢ = 2 (xᵢ − x̄) / (n − c) · dy")
+def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool, correction: float) -> Any:
+    centred = x - np.mean(x, axis=axis, keepdims=True)
+    return spread(g, x, axis, keepdims) * 2.0 * centred / (count(x, axis) - correction)
+
+
+@op(np.std, domain=distinct(), options={**_AXES, "correction": lambda choose, inputs: 0.0})
+def std(x: Any, *, axis: Axis = None, keepdims: bool = False, correction: float = 0.0) -> Any:
+    """Standard deviation over `axis`; its slope where all elements are equal is taken as 0.
+
+    y = √(Σᵢ (xᵢ − x̄)² / (n − c))
+    """
+    return np.std(x, axis=axis, keepdims=keepdims, correction=correction)
+
+
+@std.gradient("x", formula="dxᵢ = (xᵢ − x̄) / ((n − c) y) · dy, and 0 where y = 0")
+def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool, correction: float) -> Any:
+    centred = x - np.mean(x, axis=axis, keepdims=True)
+    per_element = g / (np.where(np.equal(out, 0), 1.0, out) * (count(x, axis) - correction))
+    return spread(np.where(np.equal(out, 0), 0.0, per_element), x, axis, keepdims) * centred
+
+
+@op(np.max, np.amax, domain=distinct(), options=_AXES)
+def max(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Largest element over `axis`; equal ones share the gradient equally.
+
+    y = maxᵢ xᵢ
+    """
+    return np.max(x, axis=axis, keepdims=keepdims)
+
+
+@op(np.min, np.amin, domain=distinct(), options=_AXES)
+def min(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Smallest element over `axis`; equal ones share the gradient equally.
+
+    y = minᵢ xᵢ
+    """
+    return np.min(x, axis=axis, keepdims=keepdims)
+
+
+@max.gradient("x", formula="dxᵢ = dy / (number of maxima) where xᵢ = y, else 0")
+@min.gradient("x", formula="dxᵢ = dy / (number of minima) where xᵢ = y, else 0")
+def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
+    chosen = np.equal(x, spread(out, x, axis, keepdims))
+    share = chosen / np.sum(chosen, axis=axis, keepdims=True)
+    return spread(g, x, axis, keepdims) * share.astype(x.dtype)
+
+
+@op(np.prod, symbol="Π", domain=reals(min_side=1), options=_AXES)
+def prod(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Product over `axis`; its gradient is exact also where elements are zero.
+
+    y = Πᵢ xᵢ
+    """
+    return np.prod(x, axis=axis, keepdims=keepdims)
+
+
+@prod.gradient("x", formula="dxᵢ = dy Πⱼ≠ᵢ xⱼ")
+def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
+    axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    kept = tuple(i for i in range(x.ndim) if i not in axes)
+    order = kept + axes
+    length = count(x, axes)
+    rows = np.reshape(np.transpose(x, order), (*(x.shape[i] for i in kept), 1, length))
+    others = np.prod(np.where(np.eye(length, dtype=bool), 1.0, rows), axis=-1)  # row i leaves element i out
+    back = np.transpose(np.reshape(others, tuple(x.shape[i] for i in order)), np.argsort(order))
+    return spread(g, x, axis, keepdims) * back
+
+
+@op(np.cumsum, domain=reals(), options={"axis": any_axis_or_none})
+def cumsum(x: Any, *, axis: int | None = None) -> Any:
+    """Running sum along `axis` (over all elements in order if None).
+
+    yᵢ = Σⱼ≤ᵢ xⱼ
+    """
+    return np.cumsum(x, axis=axis)
+
+
+@cumsum.gradient("x", formula="dxⱼ = Σᵢ≥ⱼ dyᵢ")
+def _(g: Any, out: Any, x: Any, *, axis: int | None) -> Any:
+    along = 0 if axis is None else axis
+    return np.reshape(np.flip(np.cumsum(np.flip(g, along), along), along), x.shape)
+
+
+@op(domain=reals(min_side=1), options=_AXES)
+def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Logarithm of a sum of exponentials, without overflow.
+
+    y = ln Σᵢ e^xᵢ. Over nothing but −∞ the result is −∞ and the gradient 0.
+    """
+    peak = np.max(x, axis=axis, keepdims=True)
+    peak = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        out = np.log(np.sum(np.exp(x - peak), axis=axis, keepdims=True)) + peak
+    return out if keepdims else np.squeeze(out, axis=tuple(range(out.ndim)) if axis is None else axis)
+
+
+@logsumexp.gradient("x", formula="dxᵢ = e^(xᵢ − y) dy")
+def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
+    shift = np.where(np.equal(out, -np.inf), 0.0, out)
+    return spread(g, x, axis, keepdims) * np.exp(x - spread(shift, x, axis, keepdims))

@@ -1,0 +1,233 @@
+"""Operations that move elements without changing them: their gradients move them back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from tinygrad_attn.domain import Chooser, any_axis, broadcastable, reals
+from tinygrad_attn.explain import broadcast_clash, reshape_clash
+from tinygrad_attn.operation import op
+from tinygrad_attn.registry import implements
+
+
+def _some_reshape(choose: Chooser, inputs: tuple[Any, ...]) -> tuple[int, ...]:
+    sides = list(inputs[0].shape)
+    return choose.pick([(inputs[0].size,), tuple(sides[::-1]), (1, *sides), (*sides, 1), (1, -1) if inputs[0].size else (0,)])
+
+
+@op(np.reshape, domain=reals(), options={"shape": _some_reshape}, clash=reshape_clash)
+def reshape(x: Any, *, shape: Any) -> Any:
+    """The same elements, in the same order, in another shape; one length may be −1.
+
+    y = x read in the new shape
+    """
+    return np.reshape(x, shape)
+
+
+@reshape.gradient("x", formula="dx = dy in the old shape")
+def _(g: Any, out: Any, x: Any, *, shape: Any) -> Any:
+    return np.reshape(g, x.shape)
+
+
+def _some_order(choose: Chooser, inputs: tuple[Any, ...]) -> tuple[int, ...] | None:
+    left = list(range(inputs[0].ndim))
+    if choose.integer(0, 3) == 0:
+        return None
+    order = [left.pop(choose.integer(0, len(left) - 1)) for _ in range(len(left))]
+    return tuple(axis - inputs[0].ndim * choose.integer(0, 1) for axis in order)
+
+
+@op(np.transpose, symbol="ᵀ", domain=reals(), options={"axes": _some_order})
+def transpose(x: Any, *, axes: Any = None) -> Any:
+    """Axes permuted, reversed if `axes` is None; negative axes count from the end.
+
+    y[i₁, i₂, …] = x[permuted]
+    """
+    return np.transpose(x, axes)
+
+
+@transpose.gradient("x", formula="dx = dy with the axes permuted back")
+def _(g: Any, out: Any, x: Any, *, axes: Any) -> Any:
+    if axes is None:
+        return np.transpose(g)
+    return np.transpose(g, np.argsort(normalize_axis_tuple(axes, x.ndim)))
+
+
+@op(np.swapaxes, symbol="ᵀ", domain=reals(min_dims=1), options={"axis1": any_axis, "axis2": any_axis})
+def swapaxes(x: Any, *, axis1: int, axis2: int) -> Any:
+    """Two axes exchanged; (-1, -2) transposes each matrix of a stack.
+
+    y = xᵀ on the two axes
+    """
+    return np.swapaxes(x, axis1, axis2)
+
+
+@swapaxes.gradient("x", formula="dx = dyᵀ")
+def _(g: Any, out: Any, x: Any, *, axis1: int, axis2: int) -> Any:
+    return np.swapaxes(g, axis1, axis2)
+
+
+@op(
+    np.moveaxis,
+    domain=reals(min_dims=1),
+    options={"source": any_axis, "destination": any_axis},
+)
+def moveaxis(x: Any, *, source: Any, destination: Any) -> Any:
+    """Axes moved to other places, the rest keeping their order.
+
+    y = x with axis `source` at `destination`
+    """
+    return np.moveaxis(x, source, destination)
+
+
+@moveaxis.gradient("x", formula="dx = dy with the axis moved back")
+def _(g: Any, out: Any, x: Any, *, source: Any, destination: Any) -> Any:
+    return np.moveaxis(g, destination, source)
+
+
+@op(
+    np.expand_dims,
+    domain=reals(),
+    options={"axis": lambda choose, inputs: choose.integer(-inputs[0].ndim - 1, inputs[0].ndim)},
+)
+def expand_dims(x: Any, *, axis: Any) -> Any:
+    """An axis of length 1 inserted at `axis`.
+
+    y[..., 0, ...] = x
+    """
+    return np.expand_dims(x, axis)
+
+
+@expand_dims.gradient("x", formula="dx = dy in the old shape")
+def _(g: Any, out: Any, x: Any, *, axis: Any) -> Any:
+    return np.reshape(g, x.shape)
+
+
+@op(
+    np.squeeze,
+    domain=lambda choose: (choose.reals((1, *choose.shape(0, 2), 1)),),
+    options={"axis": lambda choose, inputs: choose.pick([None, 0, -1, (0, -1)])},
+)
+def squeeze(x: Any, *, axis: Any = None) -> Any:
+    """Axes of length 1 removed: all, or those in `axis`.
+
+    y = x without them
+    """
+    return np.squeeze(x, axis)
+
+
+@squeeze.gradient("x", formula="dx = dy in the old shape")
+def _(g: Any, out: Any, x: Any, *, axis: Any) -> Any:
+    return np.reshape(g, x.shape)
+
+
+@op(
+    np.broadcast_to,
+    domain=lambda choose: (choose.reals(broadcastable(choose, (2, 3, 1))),),
+    options={"shape": lambda choose, inputs: choose.pick([(2, 3, 1), (4, 2, 3, 1)])},
+    clash=lambda x, *, shape: broadcast_clash(x, tuple(np.atleast_1d(shape))),
+)
+def broadcast_to(x: Any, *, shape: Any) -> Any:
+    """`x` repeated along new axes and along axes of length 1; backward, the copies are summed.
+
+    y = x in every copy
+    """
+    return np.broadcast_to(x, shape)
+
+
+@broadcast_to.gradient("x", formula="dx = Σ over the copies of dy")
+def _(g: Any, out: Any, x: Any, *, shape: Any) -> Any:
+    return g  # the engine folds every gradient to the shape of its input
+
+
+def _pieces(choose: Chooser) -> tuple[Any, ...]:
+    shape = choose.shape(1, 3)
+    return tuple(choose.reals(shape) for _ in range(choose.integer(1, 3)))
+
+
+@op(np.concatenate, symbol="concat", sequence=True, domain=_pieces, options={"axis": any_axis})
+def concatenate(*arrays: Any, axis: int = 0) -> Any:
+    """Arrays joined along an axis that they have.
+
+    y = [x₁; x₂; …]
+    """
+    return np.concatenate(arrays, axis=axis)
+
+
+@concatenate.gradient("arrays", formula="dxᵢ = the part of dy that came from xᵢ")
+def _(g: Any, out: Any, *arrays: Any, index: int, axis: int) -> Any:
+    start = sum(array.shape[axis] for array in arrays[:index])
+    place = [slice(None)] * g.ndim
+    place[axis] = slice(start, start + arrays[index].shape[axis])
+    return g[tuple(place)]
+
+
+@op(
+    np.stack,
+    sequence=True,
+    domain=_pieces,
+    options={"axis": lambda choose, inputs: choose.integer(-inputs[0].ndim - 1, inputs[0].ndim)},
+)
+def stack(*arrays: Any, axis: int = 0) -> Any:
+    """Arrays of one shape joined along a new axis.
+
+    y[i] = xᵢ
+    """
+    return np.stack(arrays, axis=axis)
+
+
+@stack.gradient("arrays", formula="dxᵢ = dy[i]")
+def _(g: Any, out: Any, *arrays: Any, index: int, axis: int) -> Any:
+    place: list[Any] = [slice(None)] * g.ndim
+    place[axis] = index
+    return g[tuple(place)]
+
+
+@op(np.flip, domain=reals(), options={"axis": lambda choose, inputs: None})
+def flip(x: Any, *, axis: Any = None) -> Any:
+    """Elements in reverse order along `axis` (all axes if None).
+
+    y[i] = x[−1 − i]
+    """
+    return np.flip(x, axis)
+
+
+@flip.gradient("x", formula="dx = dy flipped")
+def _(g: Any, out: Any, x: Any, *, axis: Any) -> Any:
+    return np.flip(g, axis)
+
+
+@op(
+    np.ndarray.astype,
+    symbol="cast",
+    domain=reals(),
+    options={"dtype": lambda choose, inputs: np.dtype(np.float64)},
+)
+def astype(x: Any, *, dtype: Any) -> Any:
+    """Converted to another floating dtype; the gradient is converted back.
+
+    y = x in the new precision
+    """
+    return np.asarray(x).astype(dtype)
+
+
+@astype.gradient("x", formula="dx = dy in the old precision")
+def _(g: Any, out: Any, x: Any, *, dtype: Any) -> Any:
+    return g  # the engine gives every gradient the dtype of its input
+
+
+@implements(np.split)
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Pieces of `x` along `axis`: equal ones for a number, or cut at the given places; each is a slice."""
+    positions = np.split(np.arange(x.shape[axis]), indices_or_sections)
+    before: tuple[Any, ...] = (slice(None),) * (axis % x.ndim)
+    return [x[(*before, slice(p[0], p[-1] + 1) if len(p) else slice(0, 0))] for p in positions]
+
+
+@implements(np.ravel)
+def ravel(x: Any) -> Any:
+    """All elements along one axis."""
+    return np.reshape(x, (-1,))

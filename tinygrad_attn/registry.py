@@ -1,0 +1,56 @@
+"""Which of our functions stands behind which NumPy function, and the table of all operations."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tinygrad_attn.errors import UnsupportedFunctionError
+
+if TYPE_CHECKING:
+    from tinygrad_attn.operation import Operation
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+IMPLEMENTATIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
+OPERATIONS: dict[str, Operation] = {}
+
+
+def implements(*numpy_functions: Callable[..., Any]) -> Callable[[F], F]:
+    """Let `numpy_functions`, called with a Tensor, run the decorated function."""
+
+    def register(function: F) -> F:
+        for numpy_function in numpy_functions:
+            IMPLEMENTATIONS[numpy_function] = function
+        return function
+
+    return register
+
+
+def apply(numpy_function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call our counterpart of `numpy_function`.
+
+    Raises:
+        UnsupportedFunctionError: there is none; the message names the nearest that there is.
+    """
+    function = IMPLEMENTATIONS.get(numpy_function)
+    if function is None:
+        raise UnsupportedFunctionError(unsupported(numpy_function))
+    return function(*args, **kwargs)
+
+
+def unsupported(numpy_function: Callable[..., Any]) -> str:
+    """The message for a NumPy function without a counterpart here."""
+    name = numpy_function.__name__
+    nearest = difflib.get_close_matches(name, sorted(supported_names()), n=1, cutoff=0.5)
+    hint = f"np.{nearest[0]} is the nearest function that has one" if nearest else "docs/numpy.md lists those that have one"
+    return (
+        f"np.{name} has no gradient rule for a Tensor\n"
+        f"  {hint}; for plain values without a gradient, call np.{name}(tensor.numpy())"
+    )
+
+
+def supported_names() -> Iterable[str]:
+    """Names of the NumPy functions that accept a Tensor."""
+    return {function.__name__ for function in IMPLEMENTATIONS}

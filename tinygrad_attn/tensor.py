@@ -1,0 +1,385 @@
+"""Tensor: an array that remembers how it was made.
+
+Operators and methods only look up the operation that stands behind the NumPy function of the same name; formulas and
+gradient rules are in `ops/`, the backward sweep is in `graph.py`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from tinygrad_attn.errors import DtypeError, GradientError, InPlaceError, ShapeError, UnsupportedFunctionError
+from tinygrad_attn.graph import Node, is_tensor, sweep
+from tinygrad_attn.methods import ArrayMethods
+from tinygrad_attn.modes import MODES
+from tinygrad_attn.registry import IMPLEMENTATIONS, apply, unsupported
+
+Array = NDArray[Any]
+
+_default_dtype: np.dtype[Any] = np.dtype(np.float32)
+
+
+def set_default_dtype(dtype: DTypeLike) -> None:
+    """Choose the floating dtype that Python numbers and lists become (float32 unless set)."""
+    global _default_dtype
+    chosen = np.dtype(dtype)
+    if not np.issubdtype(chosen, np.floating):
+        raise DtypeError(f"the default dtype must be floating\n  given {chosen}; use np.float32 or np.float64")
+    _default_dtype = chosen
+
+
+def get_default_dtype() -> np.dtype[Any]:
+    """The floating dtype that Python numbers and lists become."""
+    return _default_dtype
+
+
+class Tensor(ArrayMethods):
+    """An array, the operation that made it, and, for a leaf, the gradient that backward passes have added up.
+
+    Args:
+        data: array, number, nested list or Tensor; copied. Arrays keep their dtype. Python floats, alone or in lists,
+            become the default dtype. Divergence from a rule "lists become the default dtype": integers and booleans
+            stay what they are, as in NumPy and PyTorch, since token ids and masks are written as lists too.
+        dtype: dtype to convert to.
+        requires_grad: whether backward passes should compute ∂L/∂self.
+        name: shown in drawings and errors.
+    Raises:
+        DtypeError: complex or object data, or `requires_grad` on integers or booleans.
+
+    >>> x = Tensor([1.0, 2.0], requires_grad=True, name="x")
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    array([2., 4.], dtype=float32)
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_checksum",
+        "_data",
+        "_version",
+        "grad",
+        "hooks",
+        "keeps_grad",
+        "name",
+        "node",
+        "requires_grad",
+    )
+
+    def __init__(
+        self,
+        data: ArrayLike | Tensor,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+        name: str | None = None,
+    ) -> None:
+        if isinstance(data, (list, tuple)) and any(isinstance(element, Tensor) for element in data):
+            raise DtypeError("a list of Tensors would lose their gradients here\n  use ta.stack(list) or ta.concatenate(list)")
+        values = np.array(data._data if isinstance(data, Tensor) else data, dtype=dtype, copy=True)
+        from_python = not isinstance(data, (np.ndarray, np.generic, Tensor))
+        if dtype is None and from_python and values.dtype == np.float64:
+            values = values.astype(_default_dtype)
+        self._start(values, None, requires_grad, name)
+        self._check_dtype()
+
+    def _start(self, data: Array, node: Node | None, requires_grad: bool, name: str | None = None) -> None:
+        self._data = data
+        self.node = node
+        self.requires_grad = requires_grad
+        self.name = name
+        self.grad: Array | None = None
+        self.keeps_grad = False
+        self.hooks: tuple[Callable[[Any], Any], ...] = ()
+        self._version = 0
+        self._checksum: int | None = None  # of memory that others can write to; None while nobody else can
+
+    def _check_dtype(self) -> None:
+        kind = self._data.dtype.kind
+        if kind not in "fiub":
+            raise DtypeError(f"a Tensor holds real numbers or booleans\n  given dtype {self._data.dtype}")
+        if self.requires_grad and kind != "f":
+            raise DtypeError(
+                f"requires_grad needs floating values: integers and booleans have no gradient\n"
+                f"  given dtype {self._data.dtype}; write 1.0 for 1, or pass dtype=np.float32"
+            )
+
+    @classmethod
+    def _made_by(cls, data: Array, node: Node | None) -> Tensor:
+        """Wrap a result without copying it; cheap, since every operation ends here."""
+        tensor = Tensor.__new__(Tensor)
+        tensor._start(data, node, node is not None)
+        return tensor
+
+    @classmethod
+    def from_numpy(cls, array: Array, *, requires_grad: bool = False, name: str | None = None) -> Tensor:
+        """A Tensor that shares the memory of `array`.
+
+        Changing the array between the forward and the backward pass is noticed and raises `MutatedError`.
+        """
+        tensor = Tensor._made_by(array, None)
+        tensor.name, tensor.requires_grad = name, requires_grad
+        tensor._check_dtype()
+        tensor._checksum = _checksum(array)
+        return tensor
+
+    @classmethod
+    def from_own(cls, array: Array) -> Tensor:
+        """A constant around an array that nobody else holds: neither copied nor watched for changes."""
+        return Tensor._made_by(array, None)
+
+    # --- what it holds ---------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length along each axis."""
+        return self._data.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._data.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._data.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type; the gradient has the same."""
+        return self._data.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the values take."""
+        return self._data.nbytes
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made it; only leaves keep `.grad` by themselves."""
+        return self.node is None
+
+    @property
+    def version(self) -> int:
+        """How often the values have been changed; memory that others can write to is compared with its checksum."""
+        if self._checksum is not None and self._checksum != (current := _checksum(self._data)):
+            self._checksum = current
+            self._version += 1
+        return self._version
+
+    @property
+    def data(self) -> Array:
+        """The values themselves: writable for a leaf, so that `p.data -= rate * p.grad` is a step of descent.
+
+        Writing between a forward and a backward pass that needs the old values raises `MutatedError` in the latter.
+        """
+        if self.node is not None:
+            return self.numpy()
+        if self._checksum is None:
+            self._checksum = _checksum(self._data)
+        return self._data
+
+    @data.setter
+    def data(self, values: ArrayLike) -> None:
+        if self.node is not None:
+            raise InPlaceError("only a leaf can be given new values\n  this Tensor was computed; change what it was computed from")
+        new = np.asarray(values)
+        if new.shape != self.shape:
+            raise ShapeError(f"new values must have the shape of the old ones\n  expected {self.shape}, given {new.shape}")
+        if new is not self._data:
+            np.copyto(self._data, new, casting="same_kind")
+        self.bump_version()
+
+    def bump_version(self) -> None:
+        """Say that the values were changed in place (optimisers do)."""
+        self._version += 1
+        if self._checksum is not None:
+            self._checksum = _checksum(self._data)
+
+    def numpy(self) -> Array:
+        """The plain values as a read-only view, without gradient."""
+        view = self._data.view()
+        view.flags.writeable = False
+        return view
+
+    def item(self) -> Any:
+        """The single value as a Python number."""
+        if self.size != 1:
+            raise ShapeError(f"item() needs exactly one element\n  given shape {self.shape}; use tolist() or numpy()")
+        return self._data.item()
+
+    def tolist(self) -> Any:
+        """The values as nested Python lists."""
+        return self._data.tolist()
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        return self._data.__index__()
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        values = np.array2string(self._data, separator=", ", prefix="Tensor(", threshold=60)
+        notes = [] if self.name is None else [f"name={self.name!r}"]
+        if self._data.dtype not in (np.float32, np.int64, np.bool_) or self.size == 0:
+            notes.append(f"dtype={self.dtype}")
+        if self.size == 0 or self.size > 60:
+            notes.append(f"shape={self.shape}")
+        if self.node is not None:
+            notes.append(f"op={self.node.operation.name}")
+        elif self.requires_grad:
+            notes.append("requires_grad=True")
+        return f"Tensor({', '.join([values, *notes])})"
+
+    # --- gradients -------------------------------------------------------------------------------------------------
+
+    def backward(self, gradient: ArrayLike | None = None, *, retain_graph: bool = True) -> None:
+        """Add ∂self/∂leaf, weighted with `gradient`, into `.grad` of every leaf behind this tensor.
+
+        Args:
+            gradient: ∂L/∂self, in the shape of self; may be left out when self holds one element.
+            retain_graph: keep the graph for drawing and for further passes, which add again (12, then 24); False frees
+                it on the way and saves memory.
+        Raises:
+            GradientError: self does not require a gradient, or `gradient` is missing or of another shape.
+            GraphFreedError: an earlier pass has freed the graph.
+            MutatedError: values that a rule needs were changed after the forward pass.
+        """
+        keep_all = MODES.get().keep_grads
+        for step in sweep([self], [self.seed_gradient(gradient)], free=not retain_graph):
+            tensor = step.tensor
+            if tensor.node is None or tensor.keeps_grad or keep_all:
+                tensor.accumulate_grad(np.asarray(step.gradient))
+
+    def seed_gradient(self, gradient: ArrayLike | Tensor | None) -> Array:
+        """Check `gradient` and give it this tensor's dtype; ones for a single element if it is None."""
+        if not self.requires_grad:
+            raise GradientError(
+                "backward() from a tensor that requires no gradient\n"
+                "  nothing behind it was created with requires_grad=True, or it was computed under no_grad()"
+            )
+        if gradient is None:
+            if self.size != 1:
+                raise GradientError(
+                    f"backward() from more than one element needs the gradient that arrives at each\n"
+                    f"  given shape {self.shape}; reduce it first, as in loss.sum().backward(), or pass gradient="
+                )
+            return np.ones(self.shape, self.dtype)
+        seed = np.asarray(gradient, dtype=self.dtype)
+        if seed.shape != self.shape:
+            raise ShapeError(f"gradient must have the tensor's shape\n  expected {self.shape}, given {seed.shape}")
+        return seed
+
+    def accumulate_grad(self, gradient: Array) -> None:
+        """Add into `.grad`; the first time, into memory of its own."""
+        if self.grad is None:
+            self.grad = np.array(gradient, dtype=self.dtype, order="C", copy=True)
+        else:
+            self.grad += gradient
+
+    def zero_grad(self) -> None:
+        """Forget the gradient added up so far."""
+        self.grad = None
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Switch the gradient of a leaf on or off; returns self."""
+        if self.node is not None:
+            raise GradientError("only a leaf can change requires_grad\n  use detach() to cut a computed tensor off")
+        self.requires_grad = requires_grad
+        self._check_dtype()
+        return self
+
+    def detach(self) -> Tensor:
+        """The same values as a constant: shares memory, carries no gradient."""
+        tensor = Tensor._made_by(self._data, None)
+        tensor.name = self.name
+        return tensor
+
+    def retain_grad(self) -> Tensor:
+        """Keep `.grad` of this tensor though it is no leaf; returns self."""
+        self.keeps_grad = True
+        return self
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> Callable[[], None]:
+        """Call `hook(gradient)` with the complete gradient of this tensor; what it returns, unless None, replaces it.
+
+        Returns:
+            A function that removes the hook.
+        """
+        self.hooks = (*self.hooks, hook)
+
+        def remove() -> None:
+            self.hooks = tuple(kept for kept in self.hooks if kept is not hook)
+
+        return remove
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self.node is not None:
+            raise GradientError("only leaves can be deep-copied\n  use tensor.detach() for the values alone")
+        copied = type(self).__new__(type(self))
+        copied._start(self._data.copy(), None, self.requires_grad, self.name)
+        copied.grad = None if self.grad is None else self.grad.copy()
+        memo[id(self)] = copied
+        return copied
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Tensors are not pickled: a pickle can run code\n  use tinygrad_attn.serialize.save")
+
+    # --- NumPy's protocols -----------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if kwargs.pop("out", None) is not None:
+            raise InPlaceError(
+                f"np.{ufunc.__name__}(…, out=…) would write a recorded result into an array\n"
+                "  write a = a + t instead of a += t"
+            )
+        if method != "__call__":
+            raise UnsupportedFunctionError(f"np.{ufunc.__name__}.{method} has no gradient rule\n  {_UFUNC_METHODS}")
+        return apply(ufunc, *inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function not in IMPLEMENTATIONS:
+            raise UnsupportedFunctionError(unsupported(function))
+        return IMPLEMENTATIONS[function](*args, **kwargs)
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise InPlaceError(
+            "a Tensor cannot be assigned into: the recorded graph would no longer be true\n"
+            "  use ta.where(mask, value, t), or ta.index_put(t, index, value), which return a new Tensor"
+        )
+
+
+_UFUNC_METHODS = "use np.sum for np.add.reduce, np.max for np.maximum.reduce, np.cumsum for np.add.accumulate"
+
+
+def _checksum(array: Array) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data) if array.size else 0
+
+
+def plain(value: Any) -> Any:
+    """The array behind a Tensor; anything else as it is."""
+    return value._data if is_tensor(value) else value
