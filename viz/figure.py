@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
 import os
 import secrets
 import sys
@@ -23,7 +22,7 @@ from tinygrad_attn.errors import OptionError, RenderError
 
 from .escape import visible, xml_text
 from .render import graphviz_version, render
-from .svg import finish, size_in_pixels
+from .svg import finish, prefix_for, size_in_pixels
 from .theme import colours
 
 __all__ = ["Figure", "GraphFigure", "check_png_size"]
@@ -172,10 +171,9 @@ class GraphFigure(Figure):
         Raises:
             RenderError: no Graphviz is installed; the message says how to get it.
         """
-        prefix = "g" + hashlib.sha256((self.dot + self.theme + self.alt).encode("utf-8")).hexdigest()[:10]
         return finish(
             self._layout(),
-            prefix=prefix,
+            prefix=prefix_for("g", self.dot + self.theme + self.alt),
             title=self.title,
             description=self.alt,
             hints=self.hints,

@@ -6,20 +6,26 @@ the page, readable hints instead of Graphviz's internal names, and a style sheet
 
 from __future__ import annotations
 
+import hashlib
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from .escape import visible
 from .theme import FONT, dark_rules
 
-__all__ = ["finish", "size_in_pixels"]
+__all__ = ["finish", "prefix_for", "size_in_pixels"]
 
 _NAMESPACE = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
 _XML = "http://www.w3.org/XML/1998/namespace"
 _PIXELS = {"pt": 4 / 3, "px": 1.0, "in": 96.0, "": 1.0}
 _NAMED = {"white": "#ffffff", "black": "#000000", "transparent": "none"}
+
+
+def prefix_for(letter: str, content: str) -> str:
+    """Makes an id that belongs to this content alone, and is the same in every run."""
+    return letter + hashlib.sha256(content.encode("utf-8")).hexdigest()[:10]
 
 
 def size_in_pixels(svg: bytes) -> tuple[float, float]:
@@ -41,6 +47,7 @@ def finish(
     description: str,
     hints: Mapping[str, str] | None = None,
     adaptive: bool = False,
+    only: Set[str] = frozenset(),
 ) -> str:
     """Makes a renderer's SVG fit to stand alone or inside a page.
 
@@ -50,6 +57,7 @@ def finish(
         title, description: what the picture is, and what it shows, in words.
         hints: element id to the text that a pointer resting on it shows; other hints are removed.
         adaptive: add the style sheet that turns the picture dark with its surroundings.
+        only: the colour roles that may change then; empty means all.
     Returns:
         One `<svg>` element without XML declaration, valid as a file and inside HTML.
     """
@@ -59,9 +67,9 @@ def finish(
         element.tag = element.tag.rpartition("}")[2]
         _plain_attributes(element, prefix)
     _set_hints(root, prefix, hints or {})
-    for removed in root.findall("metadata"):
-        root.remove(removed)
-    drawing = ElementTree.Element("g", {"id": f"{prefix}-drawing"})
+    _remove(root, "metadata")
+    _remove(root, "style")  # Matplotlib's speaks of every element of the page, not of its own alone.
+    drawing = ElementTree.Element("g", {"id": f"{prefix}-drawing", "stroke-linejoin": "round"})
     drawing.extend(list(root))
     for child in list(root):
         root.remove(child)
@@ -69,7 +77,7 @@ def finish(
     root.append(_element("desc", description, id=f"{prefix}-desc"))
     if adaptive:
         used = {value for element in drawing.iter() for value in element.attrib.values() if value.startswith("#")}
-        root.append(_element("style", dark_rules(f"{prefix}-drawing", used)))
+        root.append(_element("style", dark_rules(f"{prefix}-drawing", used, only)))
     root.append(drawing)
     root.attrib = {
         "xmlns": _NAMESPACE,
@@ -92,6 +100,12 @@ def _element(tag: str, text: str, **attributes: str) -> ElementTree.Element:
     return element
 
 
+def _remove(root: ElementTree.Element, tag: str) -> None:
+    for parent in list(root.iter()):
+        for child in parent.findall(tag):
+            parent.remove(child)
+
+
 def _plain_attributes(element: ElementTree.Element, prefix: str) -> None:
     plain = {}
     for name, value in element.attrib.items():
@@ -102,13 +116,31 @@ def _plain_attributes(element: ElementTree.Element, prefix: str) -> None:
             local = f"xml:{local}"
         if local == "id":
             plain["id"] = f"{prefix}-{value}"
-        elif local == "font-family" and value == FONT:
+        elif local == "font-family":
             continue  # said once, for the whole picture
+        elif local == "style":
+            plain.update(_declarations(value, prefix))
+            continue
         elif local in ("xlink:href", "href") and value.startswith("#"):
             plain[local] = f"#{prefix}-{value[1:]}"
         else:
             plain[local] = re.sub(r"url\(#", f"url(#{prefix}-", _NAMED.get(value, value))
     element.attrib = plain
+
+
+def _declarations(style: str, prefix: str) -> dict[str, str]:
+    """Turns a style attribute into presentation attributes, which a style sheet can select and override."""
+    plain, rest = {}, []
+    for declaration in style.split(";"):
+        name, colon, value = declaration.strip().partition(":")
+        if not colon or name == "font-family":
+            continue
+        value = value.strip()
+        if re.fullmatch(r"(fill|stroke)[a-z-]*|font-(size|weight|style)|text-anchor|opacity", name):
+            plain[name] = re.sub(r"url\(#", f"url(#{prefix}-", _NAMED.get(value, value))
+        else:
+            rest.append(f"{name}:{value}")
+    return {**plain, "style": ";".join(rest)} if rest else plain
 
 
 def _set_hints(root: ElementTree.Element, prefix: str, hints: Mapping[str, str]) -> None:

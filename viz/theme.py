@@ -67,16 +67,19 @@ def colours(theme: str = "auto") -> Mapping[str, str]:
     return MappingProxyType({role: pair[index] for role, pair in _ROLES.items()})
 
 
-def dark_rules(scope: str, used: Set[str]) -> str:
+def dark_rules(scope: str, used: Set[str], only: Set[str] = frozenset()) -> str:
     """Writes the style sheet that turns a light picture dark where its surroundings are dark.
 
     Args:
         scope: the id of the SVG group that holds the picture; the rules reach nothing else on the page.
         used: the colours that occur in the picture.
+        only: the roles that may change; empty means all. A picture whose data are colours changes its frame alone.
     Returns:
         CSS that follows the system's preference, a page's `data-theme` attribute, and JupyterLab's theme.
     """
-    roles = [(role, light, dark) for role, (light, dark) in _ROLES.items() if light in used]
+    roles = [
+        (role, light, dark) for role, (light, dark) in _ROLES.items() if light in used and (not only or role in only)
+    ]
     values = ";".join(f"--{role}:{dark}" for role, _, dark in roles)
     # A viewer that knows no variables ignores these and keeps the colours that the elements carry themselves.
     swaps = "".join(
