@@ -241,9 +241,7 @@ class Tokenizer(ABC):
         if not isinstance(token, str) or [piece for piece, _ in self._split(self.normalise(token))] != [token]:
             raise VocabularyError(f"no text gives the token {token!r}: expected {self._expects}")
         if any(0xD800 <= ord(character) <= 0xDFFF for character in token):
-            raise VocabularyError(
-                f"{token!r} holds half of a surrogate pair, which is no character: decode the text anew"
-            )
+            raise VocabularyError(f"{token!r} holds half of a surrogate pair, which is no character")
 
     _expects: ClassVar[str]
 

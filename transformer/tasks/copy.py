@@ -38,7 +38,7 @@ class CopyConfig:
             raise OptionError(f"max_length is {self.max_length}: expected 1 or more")
         if self.strings < 100:
             raise OptionError(
-                f"only {self.strings} strings exist: expected 100 or more, so take more letters or a larger max_length"
+                f"only {self.strings} strings exist, expected 100: take more letters or a larger max_length"
             )
 
     @property
@@ -94,9 +94,7 @@ class CopyTask(Task):
                 found[text] = None
             if len(found) == n:
                 return [Example(text, text) for text in found]
-        raise OptionError(
-            f"found {len(found)} held-out strings, and not {n}: ask for fewer, or take a larger max_length"
-        )
+        raise OptionError(f"found {len(found)} held-out strings, not {n}: ask for fewer, or take a larger max_length")
 
     def _random_text(self, rng: np.random.Generator) -> str:
         length = rng.integers(1, self.config.max_length + 1)

@@ -6,8 +6,8 @@ The written forms are those of the Unicode CLDR, through Babel: "2026년 12월 1
 The task is well-posed: a written date means one day. CLDR's styles "full", "long" and "medium" and its skeleton
 "yMMMEd" (weekday and month abbreviated) write four-digit years and, wherever two languages could disagree about day and
 month, the month's name. Style "short" is left out unless asked for: "3/4/05" is 4 March in the United States and
-3 April in Britain, and its century is anyone's guess. Whatever is asked for is checked; forms in which two days look
-alike are refused, and the error names two such days.
+3 April in Britain, and its century is anyone's guess. Whatever is asked for is checked, and forms in which two days
+would look alike are refused.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -94,7 +95,7 @@ class DatesTask(Task):
         self.config = config = DatesConfig() if config is None else config
         self.forms = tuple((language, style) for language in config.languages for style in config.styles)
         self._patterns = {form: _cldr_pattern(*form) for form in self.forms}
-        _check_well_posed(self)
+        _check_well_posed(self._patterns, config.first, config.last)
         self.train_days, self.held_out_days = _split_days(config)
 
         written = [self.write(day, *form) for form in self.forms for day in _covering_days()]
@@ -160,9 +161,10 @@ class DatesTask(Task):
         [('2026-03-01', 'en_GB', 'medium')]
         """
         text = self.normalise(text)
-        numbers = set(re.findall("[0-9]+", text))
+        numbers = set(re.findall("[0-9]+", text))  # every form writes the day and the year, the latter perhaps in part
         years = range(self.config.first.year, self.config.last.year + 1)
         days = [day for year in years if numbers & {str(year), f"{year % 100:02}"} for day in self._days_of(year)]
+        days = [day for day in days if numbers & {str(day.day), f"{day.day:02}"}]
         found = [(day, form) for day in days for form in self.forms if self.write(day, *form) == text]
         return [Example(text, day.isoformat(), *form) for day, form in found]
 
@@ -224,27 +226,51 @@ def _covering_days() -> list[date]:
     return [start + timedelta(days=offset) for start in starts for offset in range(7)]
 
 
-def _check_well_posed(task: DatesTask) -> None:
-    """Refuse forms in which two days of the range look alike.
+def _check_well_posed(patterns: dict[tuple[str, str], tuple[DateTimePattern, Locale]], first: date, last: date) -> None:
+    """Refuse forms in which two days of the range could look alike.
 
-    Forms collide by exchanging year, month and day, by dropping the century, or by leaving a field out. Days whose
-    fields all come from 1, 2, 10, 11, 12 show each of these, padded or not; a short range is tried whole.
+    A form alone must write year, month and day, and all of the year where the range is longer than a century. Two forms
+    can then only collide by exchanging numbers: the same shape in another order, as M/d/y and d/M/y. Those are tried on
+    every day of a century, after which nothing new can happen.
     """
-    first, last = task.config.first, task.config.last
-    if (last - first).days < 400:
-        days = [first + timedelta(days=offset) for offset in range((last - first).days + 1)]
-    else:
-        fields = (1, 2, 10, 11, 12)
-        years = [year for year in range(first.year, last.year + 1) if year % 100 in fields]
-        days = [date(year, month, day) for year in years for month in fields for day in fields]
-        days = [day for day in days if first <= day <= last]
-    meaning: dict[str, date] = {}
-    for form in task.forms:
-        for day in days:
-            text = task.write(day, *form)
+    beyond_a_century = (last.year - 100, last.month, last.day) >= (first.year, first.month, first.day)
+    shapes: dict[str, list[tuple[str, str]]] = {}
+    orders: dict[str, set[str]] = {}
+    for form, (pattern, locale) in patterns.items():
+        named = f"style {form[1]!r} of {form[0]} ({pattern.apply(first, locale)!r})"
+        shape, order = _shape_and_order(pattern)
+        if not {"d", "M"} <= set(order) or not {"y", "c"} & set(order):
+            raise OptionError(f"{named} does not write year, month and day")
+        if "c" in order and beyond_a_century:
+            raise OptionError(f"{named} leaves out the century: expected 100 years at most, and got {first} to {last}")
+        shapes.setdefault(shape, []).append(form)
+        orders.setdefault(shape, set()).add(order)
+
+    days = range(first.toordinal(), min(last.toordinal(), first.toordinal() + 36524) + 1)
+    for rivals in (forms for shape, forms in shapes.items() if len(orders[shape]) > 1):
+        meaning: dict[str, date] = {}
+        for day, form in product(map(date.fromordinal, days), rivals):
+            pattern, locale = patterns[form]
+            text = pattern.apply(day, locale)
             other = meaning.setdefault(text, day)
             if other != day:
+                names = " and ".join(f"{style!r} of {language}" for language, style in rivals)
                 raise OptionError(
-                    f"two days would be written alike: {text!r} would mean {other} and {day}. Leave out one of the "
-                    f"languages or styles (this is style {form[1]!r} of {form[0]}), or choose a range under 100 years."
+                    f"two days would be written alike: {text!r} would mean {other} and {day}. Use only one of {names}"
                 )
+
+
+def _shape_and_order(pattern: DateTimePattern) -> tuple[str, str]:
+    """What a pattern looks like with 0 for every number, and the order of its fields: d.MM.yy gives 0.0.0 and dMc."""
+    from babel.dates import tokenize_pattern
+
+    shape = order = ""
+    for kind, value in tokenize_pattern(pattern.pattern):
+        if kind == "chars" or isinstance(value, str):
+            shape += str(value)
+            continue
+        letter, width = value
+        letter = "M" if letter == "L" else letter  # both are the month
+        shape += letter if letter == "M" and int(width) > 2 else "0" if letter in "yMd" else letter
+        order += "c" if letter == "y" and int(width) == 2 else letter  # c: year of the century
+    return shape, order
