@@ -8,7 +8,7 @@
 (2, 2)
 """
 
-from tinygrad_attn import errors
+from tinygrad_attn import errors, ops
 from tinygrad_attn.functional import grad, gradients, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from tinygrad_attn.graph import Node
 from tinygrad_attn.masks import causal_mask, padding_mask
@@ -20,3 +20,33 @@ from tinygrad_attn.rng import default_rng, manual_seed
 from tinygrad_attn.tensor import Tensor, get_default_dtype, set_default_dtype
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "OPERATIONS",
+    "Node",
+    "Operation",
+    "Tensor",
+    "causal_mask",
+    "default_rng",
+    "enable_grad",
+    "errors",
+    "get_default_dtype",
+    "grad",
+    "gradients",
+    "hessian",
+    "hvp",
+    "identity",
+    "is_grad_enabled",
+    "jacobian",
+    "jvp",
+    "keep_grads",
+    "manual_seed",
+    "no_grad",
+    "op",
+    "padding_mask",
+    "set_default_dtype",
+    "unfused",
+    "value_and_grad",
+    "vjp",
+]
+__all__ += ops.__all__

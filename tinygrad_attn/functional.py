@@ -1,7 +1,7 @@
 """Derivatives as functions: of a graph that stands already, and of a function, as often as one likes.
 
-    gradients(loss, [w, b])            the graph stands; like torch.autograd.grad
-    grad(f)(x), hessian(f)(x), ...     transforms of functions; they nest
+- `gradients(loss, [w, b])`: the graph stands, as in torch.autograd.grad.
+- `grad(f)(x)`, `hessian(f)(x)`, …: transforms of functions; they nest.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def gradients(
     start: Gradient
     if isinstance(upstream, Tensor):
         if upstream.shape != output.shape:
-            raise ShapeError(f"upstream must have the output's shape\n  expected {output.shape}, given {upstream.shape}")
+            raise ShapeError(
+                f"upstream must have the output's shape\n  expected {output.shape}, given {upstream.shape}"
+            )
         start = upstream if create_graph else upstream.numpy()
     else:
         start = output.seed_gradient(upstream)
@@ -187,7 +189,9 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0) -> Function:
             out = Tensor(out)
             traced.output = out
         if out.size != 1:
-            raise ShapeError(f"grad needs a function that returns one number\n  given shape {out.shape}; use jacobian or vjp")
+            raise ShapeError(
+                f"grad needs a function that returns one number\n  given shape {out.shape}; use jacobian or vjp"
+            )
         answers = traced.pull([np.ones(out.shape, out.dtype)])
         leaves = iter(answers)
         grads = [_rebuild(args[number], leaves) for number in numbers]
@@ -265,7 +269,7 @@ def jacobian(f: Function) -> Function:
         if not rows:
             return Tensor(np.zeros(shape, out.dtype))
         with enable_grad():
-            stacked: Tensor = np.stack(rows)  # type: ignore[arg-type, assignment]
+            stacked: Tensor = np.stack(rows)  # type: ignore[assignment]
             return stacked.reshape(shape)
 
     return evaluate

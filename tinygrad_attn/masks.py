@@ -82,7 +82,9 @@ def check_mask(mask: Any, scores: tuple[int, ...]) -> None:
         query_len, key_len = scores[-2:]
         accepted = [f"({query_len}, {key_len})"]
         if len(scores) > 2:
-            accepted.append(f"(heads, {query_len}, {key_len}) with heads = {scores[-3]}" if len(scores) > 3 else str(scores))
+            accepted.append(
+                f"(heads, {query_len}, {key_len}) with heads = {scores[-3]}" if len(scores) > 3 else str(scores)
+            )
         if len(scores) > 3:
             accepted.append(f"({scores[0]}, 1, {query_len}, {key_len}) or ({scores[0]}, 1, 1, {key_len})")
         raise MaskError(

@@ -3,6 +3,10 @@
 `a @ b` is `np.matmul(a, b)`; the operation that stands behind it is found in the registry.
 """
 
+# mypy: disable-error-code="no-any-return"
+# What stands behind a NumPy function is only known at run time; for those named here it returns a Tensor, except that
+# comparisons and argmax return plain arrays.
+
 from __future__ import annotations
 
 import operator

@@ -46,6 +46,7 @@ class ModeSwitch:
         MODES.reset(self._entered.pop())
 
     def __call__(self, function: F) -> F:
+        """Decorate `function`."""
         if inspect.isgeneratorfunction(function):
             return cast(F, self._around_generator(function))
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
@@ -122,7 +122,9 @@ class Operation:
 
     def _check_parameter(self, parameter: str) -> None:
         if parameter not in self.parameters:
-            raise GradientError(f"{self.name} has no input {parameter!r}\n  its inputs are {', '.join(self.parameters)}")
+            raise GradientError(
+                f"{self.name} has no input {parameter!r}\n  its inputs are {', '.join(self.parameters)}"
+            )
 
     # --- calling ---------------------------------------------------------------------------------------------------
 
@@ -180,7 +182,8 @@ class Operation:
     def _by_position(self, values: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Move options that were given by position into `kwargs`."""
         if len(values) > len(self.options):
-            raise TypeError(f"{self.name}() takes {self._signature()}; {len(values) - len(self.options)} too many given")
+            surplus = len(values) - len(self.options)
+            raise TypeError(f"{self.name}() takes {self._signature()}; {surplus} too many given")
         for name, value in zip(self.options, values, strict=False):
             if name in kwargs:
                 raise TypeError(f"{self.name}() got {name!r} twice")
@@ -301,13 +304,18 @@ class Operation:
         return cast(Gradient, gradient)
 
 
+@overload
+def op(function: Callable[..., Any], /) -> Operation: ...
+@overload
+def op(*numpy_functions: Callable[..., Any], **settings: Any) -> Callable[[Callable[..., Any]], Operation]: ...
 def op(*numpy_functions: Callable[..., Any], **settings: Any) -> Any:
     """Make an `Operation` of a function on plain arrays.
 
     Args:
         *numpy_functions: the NumPy functions that run it when they are called with a Tensor.
-        **settings: `symbol`, `reference`, `sequence` (the inputs come as one list), `elementwise`, `selects`, `domain`, `options` (what a test
-            may draw for each option) and `clash` (explains why shapes do not fit).
+        **settings: `symbol`, `reference`, `sequence` (the inputs come as one list), `elementwise`, `selects`,
+            `domain`, `options` (what a test may draw for each option) and `clash` (explains why shapes do not fit).
+
     Usable bare as well:
 
     >>> import tinygrad_attn as ta
@@ -322,14 +330,18 @@ def op(*numpy_functions: Callable[..., Any], **settings: Any) -> Any:
     >>> x.grad
     array([ 3., 12.], dtype=float32)
     """
-    if len(numpy_functions) == 1 and not settings and inspect.isfunction(numpy_functions[0]):
-        if not numpy_functions[0].__module__.startswith("numpy"):
-            return _register(Operation(numpy_functions[0]), ())
+    if len(numpy_functions) == 1 and not settings and _is_users_own(numpy_functions[0]):
+        return _register(Operation(numpy_functions[0]), ())
 
     def make(forward: Callable[..., Any]) -> Operation:
         return _register(Operation(forward, **settings), numpy_functions)
 
     return make
+
+
+def _is_users_own(function: Callable[..., Any]) -> bool:
+    """Whether `@op` stands bare above `function`, rather than naming a NumPy function."""
+    return inspect.isfunction(function) and not function.__module__.startswith("numpy")
 
 
 def _register(operation: Operation, numpy_functions: tuple[Callable[..., Any], ...]) -> Operation:
@@ -377,6 +389,3 @@ def identity(x: Any) -> Any:
 @identity.gradient("x", formula="dx = dy")
 def _(g: Any, out: Any, x: Any) -> Any:
     return g
-
-
-

@@ -44,7 +44,10 @@ def unsupported(numpy_function: Callable[..., Any]) -> str:
     """The message for a NumPy function without a counterpart here."""
     name = numpy_function.__name__
     nearest = difflib.get_close_matches(name, sorted(supported_names()), n=1, cutoff=0.5)
-    hint = f"np.{nearest[0]} is the nearest function that has one" if nearest else "docs/numpy.md lists those that have one"
+    if nearest:
+        hint = f"np.{nearest[0]} is the nearest function that has one"
+    else:
+        hint = "docs/numpy.md lists those that have one"
     return (
         f"np.{name} has no gradient rule for a Tensor\n"
         f"  {hint}; for plain values without a gradient, call np.{name}(tensor.numpy())"

@@ -79,7 +79,9 @@ class Tensor(ArrayMethods):
         name: str | None = None,
     ) -> None:
         if isinstance(data, (list, tuple)) and any(isinstance(element, Tensor) for element in data):
-            raise DtypeError("a list of Tensors would lose their gradients here\n  use ta.stack(list) or ta.concatenate(list)")
+            raise DtypeError(
+                "a list of Tensors would lose their gradients here\n  use ta.stack(list) or ta.concatenate(list)"
+            )
         values = np.array(data._data if isinstance(data, Tensor) else data, dtype=dtype, copy=True)
         from_python = not isinstance(data, (np.ndarray, np.generic, Tensor))
         if dtype is None and from_python and values.dtype == np.float64:
@@ -187,10 +189,14 @@ class Tensor(ArrayMethods):
     @data.setter
     def data(self, values: ArrayLike) -> None:
         if self.node is not None:
-            raise InPlaceError("only a leaf can be given new values\n  this Tensor was computed; change what it was computed from")
+            raise InPlaceError(
+                "only a leaf can be given new values\n  this one was computed; change what it was computed from"
+            )
         new = np.asarray(values)
         if new.shape != self.shape:
-            raise ShapeError(f"new values must have the shape of the old ones\n  expected {self.shape}, given {new.shape}")
+            raise ShapeError(
+                f"new values must have the shape of the old ones\n  expected {self.shape}, given {new.shape}"
+            )
         if new is not self._data:
             np.copyto(self._data, new, casting="same_kind")
         self.bump_version()

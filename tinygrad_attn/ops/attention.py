@@ -98,10 +98,8 @@ def attention(query: Any, key: Any, value: Any, mask: Any, bias: Any, keep: Any,
     total = weights @ np.ones((weights.shape[-1], 1), weights.dtype)  # (..., query_len, 1)
     weights /= np.where(total == 0.0, 1.0, total)
     used = weights if keep is None else weights * keep
-    if mask is None or np.isfinite(value).all():
-        out = used @ value  # (..., query_len, d_value)
-    else:
-        out = _weighted_sum_of_seen(used, value)
+    plain_sum = mask is None or np.isfinite(value).all()
+    out = used @ value if plain_sum else _weighted_sum_of_seen(used, value)  # (..., query_len, d_value)
     return out, (weights, out)
 
 
@@ -215,5 +213,3 @@ def _scores_shape(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int
     except ValueError:
         raise ShapeError(f"attention: the leading axes (batch, heads) do not broadcast\n{rows}") from None
     return (*lead, query[-2], key[-2])
-
-

@@ -105,7 +105,11 @@ def _put(choose: Chooser) -> tuple[Any, ...]:
     return choose.reals((3, 2)), choose.reals(choose.pick([(2,), (1, 2), ()]))
 
 
-@op(symbol="put", domain=_put, options={"index": lambda choose, inputs: choose.pick([0, -1, slice(0, 2), (slice(1, 3),)])})
+@op(
+    symbol="put",
+    domain=_put,
+    options={"index": lambda choose, inputs: choose.pick([0, -1, slice(0, 2), (slice(1, 3),)])},
+)
 def index_put(x: Any, values: Any, *, index: Any) -> Any:
     """A copy of `x` with `values` at `index`: the functional spelling of `x[index] = values`.
 
@@ -114,7 +118,9 @@ def index_put(x: Any, values: Any, *, index: Any) -> Any:
     if not is_basic(index):
         places = np.arange(x.size).reshape(x.shape)[index]
         if len(np.unique(places)) != places.size:
-            raise IndexRangeError("index_put: a position occurs twice in the index\n  use scatter_add to add both values")
+            raise IndexRangeError(
+                "index_put: a position occurs twice in the index\n  use scatter_add to add both values"
+            )
     out = np.array(x, dtype=np.result_type(x, values))
     out[index] = values
     return out
@@ -141,7 +147,9 @@ def check_ids(ids: Any, count: int, what: str) -> None:
         raise DtypeError(f"{what} must be integers\n  given dtype {ids.dtype}")
     if ids.size and (ids.min() < 0 or ids.max() >= count):
         bad = ids[(ids < 0) | (ids >= count)].flat[0]
-        raise IndexRangeError(f"{what} must lie in [0, {count})\n  given {bad}; was the text encoded with this vocabulary?")
+        raise IndexRangeError(
+            f"{what} must lie in [0, {count})\n  given {bad}; was the text encoded with this vocabulary?"
+        )
 
 
 def _table(choose: Chooser) -> tuple[Any, ...]:

@@ -113,7 +113,9 @@ def cross_entropy(
 
 
 @cross_entropy.gradients("logits", formula="dlogits = (softmax(logits) − onehot(target)) / number of places")
-def _(g: Any, saved: Any, logits: Any, target: Any, *, ignore_index: Any, label_smoothing: float, reduction: str) -> Any:
+def _(
+    g: Any, saved: Any, logits: Any, target: Any, *, ignore_index: Any, label_smoothing: float, reduction: str
+) -> Any:
     probabilities, target_rows, counted, number = saved
     per_place = np.broadcast_to(np.reshape(g, (-1, 1)), (len(counted), 1)) * counted[:, None]  # (places, 1)
     if reduction == "mean":

@@ -23,7 +23,12 @@ def _normalised(choose: Chooser) -> tuple[Any, ...]:
     return choose.reals((*choose.shape(0, 2), width)), choose.reals((width,)), choose.reals((width,))
 
 
-@op(reference=layer_norm_definition, domain=_normalised, options={"eps": lambda choose, inputs: 1e-2}, clash=broadcast_clash)
+@op(
+    reference=layer_norm_definition,
+    domain=_normalised,
+    options={"eps": lambda choose, inputs: 1e-2},
+    clash=broadcast_clash,
+)
 def layer_norm(x: Any, gain: Any, bias: Any, *, eps: float = 1e-5) -> Any:
     """Each vector along the last axis with mean 0 and variance 1, then scaled and shifted.
 
@@ -57,7 +62,8 @@ def _(g: Any, saved: Any, x: Any, gain: Any, bias: Any, *, eps: float) -> Any:
     dgain = ones @ weighted.reshape(-1, width)
     dbias = ones @ g.reshape(-1, width)
     d_normed = g * gain
-    mean_weighted = np.multiply(weighted, gain, out=weighted) @ mean_of if weighted.dtype == np.result_type(weighted, gain) else (weighted * gain) @ mean_of
+    in_place = weighted.dtype == np.result_type(weighted, gain)
+    mean_weighted = np.multiply(weighted, gain, out=weighted if in_place else None) @ mean_of  # (..., 1)
     dx = d_normed - d_normed @ mean_of
     dx -= normed * mean_weighted
     dx *= inverse_std

@@ -75,8 +75,6 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     return np.where(np.less(b, a), g, np.where(np.equal(a, b), 0.5 * g, 0.0))
 
 
-
-
 @op(
     np.clip,
     elementwise=True,

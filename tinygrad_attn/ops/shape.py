@@ -15,7 +15,9 @@ from tinygrad_attn.registry import implements
 
 def _some_reshape(choose: Chooser, inputs: tuple[Any, ...]) -> tuple[int, ...]:
     sides = list(inputs[0].shape)
-    return choose.pick([(inputs[0].size,), tuple(sides[::-1]), (1, *sides), (*sides, 1), (1, -1) if inputs[0].size else (0,)])
+    return choose.pick(
+        [(inputs[0].size,), tuple(sides[::-1]), (1, *sides), (*sides, 1), (1, -1) if inputs[0].size else (0,)]
+    )
 
 
 @op(np.reshape, domain=reals(), options={"shape": _some_reshape}, clash=reshape_clash)
