@@ -1,0 +1,322 @@
+"""Module and Parameter: a model as a tree of attributes.
+
+Nothing is registered anywhere: a module's parameters and children are the attributes that hold a `Parameter` or a
+`Module`, in the order in which they were first assigned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from tinygrad_attn import modes
+from tinygrad_attn.errors import CheckpointError, DtypeError, OptionError
+from tinygrad_attn.tensor import Tensor
+
+Array = NDArray[Any]
+M = TypeVar("M", bound="Module")
+
+
+class Parameter(Tensor):
+    """A leaf that training changes; a module that holds one as an attribute owns it.
+
+    What is computed from it is a plain Tensor. Its `name` is the path of attributes that leads to it, such as
+    "encoder.layers.0.norm.weight"; a parameter that stands in several places has the first of them.
+
+    Args:
+        data: floating array, number, nested list or Tensor; copied.
+        dtype: dtype to convert to.
+        requires_grad: False freezes it.
+        name: shown in drawings and errors until the parameter becomes part of a module.
+    Raises:
+        DtypeError: integers or booleans, which have no gradient.
+
+    >>> scale = Parameter([1.0, 2.0], name="scale")
+    >>> scale
+    Parameter([1., 2.], name='scale', requires_grad=True)
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        data: ArrayLike | Tensor,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = True,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(data, dtype=dtype, requires_grad=requires_grad, name=name)
+
+    def __repr__(self) -> str:
+        return "Parameter" + super().__repr__().removeprefix("Tensor")
+
+
+class LoadReport(NamedTuple):
+    """What `load_state_dict(strict=False)` could not match: names only the model has, names only the state has."""
+
+    missing: list[str]
+    unexpected: list[str]
+
+
+def _not_implemented(self: Module, *args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(
+        f"{type(self).__name__} has no forward()\n  define forward(self, ...); calling the module runs it"
+    )
+
+
+class Module:
+    """Base of every layer and model: assign parameters and other modules to attributes and define `forward`.
+
+    Calling the module runs `forward`; what is recorded meanwhile carries the module's path in `Node.scope`.
+    Divergence from PyTorch: `super().__init__()` may be left out, since a module keeps no registers to set up; and a
+    plain list of modules, which training would silently pass over, is refused.
+
+    >>> import tinygrad_attn as ta
+    >>> class Scale(ta.nn.Module):
+    ...     def __init__(self):
+    ...         self.factor = ta.nn.Parameter([2.0])
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> model = Scale()
+    >>> model(ta.Tensor([3.0])).tolist()
+    [6.0]
+    >>> [name for name, _ in model.named_parameters()]
+    ['factor']
+    """
+
+    training: bool = True
+    _scope: str = ""  # what calling it adds to the scope: the attribute under which its owner holds it
+    _buffers: Mapping[str, bool] = {}  # names of arrays that belong to the state; whether they are saved
+
+    forward: Callable[..., Any] = _not_implemented
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run `forward` inside this module's scope."""
+        if not self._scope:
+            return self.forward(*args, **kwargs)
+        with modes.scope(self._scope):
+            return self.forward(*args, **kwargs)
+
+    # --- attributes ------------------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._check_assignment(name, value)
+        if name in self._buffers and not isinstance(value, np.ndarray):
+            object.__setattr__(self, "_buffers", {k: saved for k, saved in self._buffers.items() if k != name})
+        object.__setattr__(self, name, value)
+        if isinstance(value, Parameter):
+            value.name = value.name or name
+        elif isinstance(value, Module):
+            value._set_scope(name)
+            for path, parameter in value.named_parameters():
+                parameter.name = f"{name}.{path}"
+
+    def __delattr__(self, name: str) -> None:
+        object.__setattr__(self, "_buffers", {k: saved for k, saved in self._buffers.items() if k != name})
+        object.__delattr__(self, name)
+
+    def _check_assignment(self, name: str, value: Any) -> None:
+        owner = f"{type(self).__name__}.{name}"
+        if isinstance(value, Tensor) and not isinstance(value, Parameter):
+            if isinstance(vars(self).get(name), Parameter):
+                raise DtypeError(
+                    f"{owner} is a Parameter and stays one\n"
+                    f"  given a plain Tensor; write {name}.data = values to change it, or assign nn.Parameter(values)"
+                )
+            if value.requires_grad and value.is_leaf:
+                raise DtypeError(
+                    f"{owner}: a Tensor that requires a gradient would not be trained as an attribute\n"
+                    "  wrap it in nn.Parameter(...), or assign tensor.detach() if it is a constant"
+                )
+        elif isinstance(value, Module) and any(module is self for module in value.modules()):
+            raise OptionError(f"{owner}: a module cannot contain itself\n  pass the outer module to forward() instead")
+        elif isinstance(value, (list, tuple, dict)):
+            held = value.values() if isinstance(value, dict) else value
+            kind = next((type(item).__name__ for item in held if isinstance(item, (Module, Parameter))), None)
+            if kind is not None:
+                raise DtypeError(
+                    f"{owner}: parameters inside a plain {type(value).__name__} would not be trained or saved\n"
+                    f"  it holds a {kind}; use nn.ModuleList([...]), or one attribute for each"
+                )
+
+    def _set_scope(self, scope: str) -> None:
+        object.__setattr__(self, "_scope", scope)
+
+    def register_buffer(self, name: str, values: ArrayLike, *, persistent: bool = True) -> None:
+        """Hold a plain array that is part of the model and not trained, such as a table of positions.
+
+        Args:
+            name: the attribute under which it can be read.
+            values: array; copied.
+            persistent: whether `state_dict` contains it; False for what the constructor can compute again.
+        """
+        if not name.isidentifier() or hasattr(type(self), name) or (name in vars(self) and name not in self._buffers):
+            raise OptionError(
+                f"{type(self).__name__} cannot hold a buffer {name!r}\n  the name is taken or is no identifier"
+            )
+        object.__setattr__(self, "_buffers", {**self._buffers, name: persistent})
+        object.__setattr__(self, name, np.array(values))
+
+    # --- walking the tree ------------------------------------------------------------------------------------------
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules held as attributes, with the attribute's name."""
+        for name, value in vars(self).items():
+            if isinstance(value, Module):
+                yield name, value
+
+    def children(self) -> Iterator[Module]:
+        """The modules held as attributes."""
+        return (child for _, child in self.named_children())
+
+    def named_modules(self, prefix: str = "", *, once: bool = True) -> Iterator[tuple[str, Module]]:
+        """This module and all below it, each with its path; the module itself has the path `prefix`.
+
+        Args:
+            prefix: put in front of every path.
+            once: yield a module that stands in several places only at the first.
+        """
+        seen: set[int] = set()
+        stack: list[tuple[str, Module]] = [(prefix, self)]
+        while stack:
+            path, module = stack.pop()
+            if once and id(module) in seen:
+                continue
+            seen.add(id(module))
+            yield path, module
+            below = [(f"{path}.{name}" if path else name, child) for name, child in module.named_children()]
+            stack.extend(reversed(below))
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(self, prefix: str = "", *, once: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """Every parameter with its path, such as ("layers.0.norm.weight", …).
+
+        Args:
+            prefix: put in front of every path.
+            once: yield a tied parameter, which stands in several places, only at the first.
+        """
+        seen: set[int] = set()
+        for path, module in self.named_modules(prefix, once=once):
+            for name, value in vars(module).items():
+                if isinstance(value, Parameter) and not (once and id(value) in seen):
+                    seen.add(id(value))
+                    yield f"{path}.{name}" if path else name, value
+
+    def parameters(self) -> Iterator[Parameter]:
+        """Every parameter, each once, however many modules share it."""
+        return (parameter for _, parameter in self.named_parameters())
+
+    def named_buffers(self, *, once: bool = True) -> Iterator[tuple[str, Array]]:
+        """Every buffer with its path, the ones that are not saved included."""
+        for path, module in self.named_modules(once=once):
+            for name in module._buffers:
+                yield f"{path}.{name}" if path else name, getattr(module, name)
+
+    def num_parameters(self) -> int:
+        """How many numbers training may change; tied ones count once, frozen ones not at all."""
+        return sum(parameter.size for parameter in self.parameters() if parameter.requires_grad)
+
+    # --- switches --------------------------------------------------------------------------------------------------
+
+    def train(self: M, training: bool = True) -> M:
+        """Switch this module and all below it to training (dropout on) or evaluation; returns self."""
+        for module in self.modules():
+            module.training = training
+        return self
+
+    def eval(self: M) -> M:
+        """Switch this module and all below it to evaluation: dropout passes everything through; returns self."""
+        return self.train(False)
+
+    def zero_grad(self) -> None:
+        """Forget the gradients of all parameters."""
+        for parameter in self.parameters():
+            parameter.zero_grad()
+
+    # --- state -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Array]:
+        """Copies of all parameters and persistent buffers by path; a tied parameter stands under each of its paths."""
+        return {path: array.copy() for path, array in self._state_arrays()}
+
+    def _state_arrays(self) -> Iterator[tuple[str, Array]]:
+        for path, module in self.named_modules(once=False):
+            for name, value in vars(module).items():
+                full = f"{path}.{name}" if path else name
+                if isinstance(value, Parameter):
+                    yield full, value._data
+                elif module._buffers.get(name, False):
+                    yield full, value
+
+    def load_state_dict(self, state: Mapping[str, ArrayLike], strict: bool = True) -> LoadReport:
+        """Copy `state` into the parameters and buffers that stand here already: all of it, or none if it does not fit.
+
+        Objects keep their identity, so ties and optimisers stay true. Of the paths of a tied parameter one is enough;
+        several must agree.
+
+        Args:
+            state: arrays by path, as `state_dict` returns them.
+            strict: whether every path of the model must be in `state`, and every path of `state` in the model.
+        Raises:
+            CheckpointError: paths are missing or unexpected, shapes or kinds of dtype differ, or tied values disagree;
+                one message lists them all, and nothing has been changed.
+        """
+        own = dict(self._state_arrays())
+        given = {path: np.asarray(values) for path, values in state.items()}
+        found = {id(own[path]) for path in given if path in own}
+        missing = [path for path in own if path not in given and id(own[path]) not in found]
+        unexpected = [path for path in given if path not in own]
+        faults = _misfits(own, given)
+        if strict:
+            faults = [f"missing     {path}  {own[path].shape}" for path in missing] + faults
+            faults += [f"unexpected  {path}  {given[path].shape}" for path in unexpected]
+        if faults:
+            shown = [*faults[:40], *([f"… and {len(faults) - 40} more"] if len(faults) > 40 else [])]
+            raise CheckpointError(
+                f"this state does not fit {type(self).__name__}; nothing was changed\n    "
+                + "\n    ".join(shown)
+                + "\n  build the model with the settings it was saved with"
+            )
+        for path, array in own.items():
+            if path in given:
+                np.copyto(array, given[path], casting="same_kind")
+        for parameter in self.parameters():
+            parameter.bump_version()
+        return LoadReport(missing, unexpected)
+
+    # --- looks -----------------------------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What stands in the parentheses of the module's line in `repr`; for subclasses."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [self.extra_repr()] if self.extra_repr() else []
+        below = [f"({name}): {child!r}" for name, child in self.named_children()]
+        if not below:
+            return f"{type(self).__name__}({', '.join(lines)})"
+        inner = "\n".join(lines + below).replace("\n", "\n  ")
+        return f"{type(self).__name__}(\n  {inner}\n)"
+
+
+def _misfits(own: Mapping[str, Array], given: Mapping[str, Array]) -> list[str]:
+    """A line for every array of another shape or kind, and for tied paths that disagree."""
+    faults, first = [], dict[int, str]()
+    for path, array in own.items():
+        if path not in given:
+            continue
+        values, before = given[path], first.setdefault(id(array), path)
+        if values.shape != array.shape:
+            faults.append(f"mis-shaped  {path}  expected {array.shape}, given {values.shape}")
+        elif not np.can_cast(values.dtype, array.dtype, casting="same_kind"):
+            faults.append(f"mis-typed   {path}  expected {array.dtype}, given {values.dtype}")
+        elif not np.array_equal(values, given[before], equal_nan=values.dtype.kind == "f"):
+            faults.append(f"disagrees   {path}  is one parameter with {before}, and their values differ")
+    return faults
