@@ -6,6 +6,8 @@ expected, what came, and what to do.
 
 from __future__ import annotations
 
+import math
+
 
 class TinygradAttnError(Exception):
     """Base of every error raised on purpose; catch it to catch them all."""
@@ -56,7 +58,33 @@ class NotFiniteError(GradientError, ArithmeticError):
 
 
 class GradientMismatch(TinygradAttnError, AssertionError):
-    """A gradient rule disagrees with the numerical derivative."""
+    """A gradient rule disagrees with the numerical derivative.
+
+    Attributes:
+        operation: whose rule is at fault, as far as that could be found out; else "".
+        input: name of the input whose gradient is wrong.
+        index: the element of it where the error is largest.
+        analytic, numeric: the two answers there.
+        error: their distance.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operation: str = "",
+        input: str = "",
+        index: tuple[int, ...] = (),
+        analytic: float = math.nan,
+        numeric: float = math.nan,
+    ) -> None:
+        super().__init__(message)
+        self.operation = operation
+        self.input = input
+        self.index = index
+        self.analytic = analytic
+        self.numeric = numeric
+        self.error = abs(analytic - numeric)
 
 
 class NotDifferentiableError(GradientMismatch):
