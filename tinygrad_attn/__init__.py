@@ -8,7 +8,7 @@
 (2, 2)
 """
 
-from tinygrad_attn import errors, nn, ops
+from tinygrad_attn import errors, nn, ops, optim
 from tinygrad_attn.functional import grad, gradients, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from tinygrad_attn.graph import Node
 from tinygrad_attn.masks import causal_mask, padding_mask
@@ -41,8 +41,10 @@ __all__ = [
     "jvp",
     "keep_grads",
     "manual_seed",
+    "nn",
     "no_grad",
     "op",
+    "optim",
     "padding_mask",
     "set_default_dtype",
     "unfused",

@@ -72,6 +72,8 @@ class Embedding(Module):
         weight: (num_embeddings, embedding_dim), N(0, 1) at first, as in PyTorch.
     """
 
+    decays = False  # a row shrinks between two uses of a rare id otherwise
+
     def __init__(
         self,
         num_embeddings: int,
@@ -115,6 +117,8 @@ class LayerNorm(Module):
     Attributes:
         weight, bias: (dim,), ones and zeros at first.
     """
+
+    decays = False
 
     def __init__(self, dim: int, eps: float = 1e-5, *, dtype: DTypeLike | None = None) -> None:
         check_size("LayerNorm", dim=dim)

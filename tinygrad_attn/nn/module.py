@@ -89,6 +89,7 @@ class Module:
     """
 
     training: bool = True
+    decays: bool = True  # whether weight decay acts on the matrices it holds itself; see `optim.decay_groups`
     _scope: str = ""  # what calling it adds to the scope: the attribute under which its owner holds it
     _buffers: Mapping[str, bool] = {}  # names of arrays that belong to the state; whether they are saved
 
