@@ -62,9 +62,8 @@ class Block:
                     f"{label_of(parameter, position)} has changed since the optimiser was made\n"
                     f"  expected {view.shape} {view.dtype}, given {parameter.shape} {parameter.dtype}; make a new one"
                 )
-            _ = parameter.version  # notices a change through shared memory before that memory is left
             np.copyto(view, parameter._data)
-            parameter._data, parameter._checksum = view, None
+            parameter._data = view
 
     def gather(self) -> None:
         """Copy the gradients into `gradients`; raise if one is not finite, with nothing else changed."""
