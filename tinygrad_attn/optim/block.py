@@ -62,8 +62,7 @@ class Block:
                     f"{label_of(parameter, position)} has changed since the optimiser was made\n"
                     f"  expected {view.shape} {view.dtype}, given {parameter.shape} {parameter.dtype}; make a new one"
                 )
-            np.copyto(view, parameter._data)
-            parameter._data = view
+            parameter.move_to(view)
 
     def gather(self) -> None:
         """Copy the gradients into `gradients`; raise if one is not finite, with nothing else changed."""

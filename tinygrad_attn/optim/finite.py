@@ -25,9 +25,7 @@ def check_shape(parameter: Tensor, label: str) -> None:
     """Raise unless `.grad` has the shape of its tensor (it can be set by hand, and NumPy would broadcast)."""
     given = np.shape(np.asarray(parameter.grad))
     if given != parameter.shape:
-        raise ShapeError(
-            f"the gradient of {label} must have its shape\n  expected {parameter.shape}, given {given}"
-        )
+        raise ShapeError(f"the gradient of {label} must have its shape\n  expected {parameter.shape}, given {given}")
 
 
 def not_finite(parameter: Tensor, label: str) -> NotFiniteError:

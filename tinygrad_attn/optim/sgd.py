@@ -14,8 +14,16 @@ from tinygrad_attn.tensor import Tensor
 
 
 def sgd_definition(
-    p: Array, g: Array, velocity: Array, *, step: int, lr: float, momentum: float, dampening: float, nesterov: bool,
-    weight_decay: float
+    p: Array,
+    g: Array,
+    velocity: Array,
+    *,
+    step: int,
+    lr: float,
+    momentum: float,
+    dampening: float,
+    nesterov: bool,
+    weight_decay: float,
 ) -> tuple[Array, Array]:
     """One step of `SGD` as it stands in the books: what the update in place must equal.
 
