@@ -1,0 +1,143 @@
+"""Attention with many heads. One head is `scaled_dot_product_attention`, an operation of the engine, named here too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_attn import nn
+from tinygrad_attn.errors import OptionError, ShapeError
+from tinygrad_attn.nn import init
+from tinygrad_attn.ops import scaled_dot_product_attention
+from transformer.cache import KeyValueCache
+from transformer.masks import Align
+
+__all__ = ["MultiHeadAttention", "scaled_dot_product_attention"]
+
+
+class MultiHeadAttention(nn.Module):
+    """Several attentions side by side, each in its own small space, and a linear map that joins what they read.
+
+    MultiHead(Q, K, V) = [head₁, …, headₕ] Wᴼ,  headᵢ = softmax(Qᵢ Kᵢᵀ / √d_head) Vᵢ
+
+    Without a memory it is self-attention: queries, keys and values come from one sequence. With a memory it is
+    cross-attention: queries come from the decoder, keys and values from what the encoder wrote. There is one class
+    for both, because that is the only difference.
+
+    Args:
+        d_model: length of a token's vector, before and after.
+        num_heads: how many heads; divides d_model, d_head = d_model / num_heads.
+        dropout: probability of dropping an attention weight in training.
+        bias: whether the four linear maps add a bias.
+        rng: draws the first values; the shared generator if left out.
+    Raises:
+        OptionError: num_heads does not divide d_model, or dropout is no probability.
+    Source:
+        Vaswani et al. (2017), arXiv:1706.03762, §3.2.2. First values as in Glorot and Bengio (2010), biases zero.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        dropout: float = 0.0,
+        bias: bool = True,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        if num_heads < 1 or d_model < 1 or d_model % num_heads:
+            raise OptionError(
+                f"MultiHeadAttention: each head gets d_model / num_heads numbers, which must be whole\n"
+                f"  given d_model={d_model}, num_heads={num_heads}"
+            )
+        if not 0.0 <= dropout <= 1.0:
+            raise OptionError(f"MultiHeadAttention: dropout is a probability, in [0, 1]\n  given {dropout}")
+        self.d_model, self.num_heads, self.d_head = d_model, num_heads, d_model // num_heads
+        self.dropout = dropout
+        self.to_query = _projection(d_model, bias, rng)
+        self.to_key = _projection(d_model, bias, rng)
+        self.to_value = _projection(d_model, bias, rng)
+        self.to_output = _projection(d_model, bias, rng)
+
+    def forward(
+        self,
+        query: Any,
+        memory: Any = None,
+        *,
+        mask: Any = None,
+        bias: Any = None,
+        causal: bool | Align = False,
+        cache: KeyValueCache | None = None,
+        return_weights: bool = False,
+    ) -> Any:
+        """What each token reads from the source.
+
+        Args:
+            query: (batch, query_len, d_model), who asks.
+            memory: (batch, key_len, d_model), who is asked, if not the same sequence.
+            mask: boolean, True = may attend, broadcastable to (batch, heads, query_len, key_len).
+            bias: added to the scores.
+            causal: hide later tokens; the queries are the last of the keys, as they are with a cache.
+            cache: keys and values from earlier calls. Self-attention adds the new tokens'; cross-attention computes the
+                memory's once.
+            return_weights: also return who looked where.
+        Returns:
+            (batch, query_len, d_model), or a pair of it and the weights, (batch, heads, query_len, key_len).
+        Raises:
+            MaskError, ShapeError: the mask or the sequences do not fit.
+        """
+        source = query if memory is None else memory  # self-attention : cross-attention
+        q = self._split_heads(self.to_query(query))  # (batch, heads, query_len, d_head)
+        if memory is not None and cache is not None and cache.length:
+            k, v = _kept(cache, memory)  # (batch, heads, key_len, d_head) each
+        else:
+            k = self._split_heads(self.to_key(source))  # (batch, heads, key_len, d_head)
+            v = self._split_heads(self.to_value(source))  # (batch, heads, key_len, d_head)
+            if cache is not None:
+                k, v = cache.append(k, v)  # (batch, heads, kept + key_len, d_head) each
+        if causal is True and memory is None:
+            causal = "lower_right"
+        attended = scaled_dot_product_attention(
+            *(q, k, v),
+            mask=mask,
+            bias=bias,
+            causal=causal,
+            dropout=self.dropout if self.training else 0.0,
+            return_weights=return_weights,
+        )  # (batch, heads, query_len, d_head)
+        heads, weights = attended if return_weights else (attended, None)
+        out = self.to_output(self._join_heads(heads))  # (batch, query_len, d_model)
+        return (out, weights) if return_weights else out
+
+    def _split_heads(self, x: Any) -> Any:
+        """(batch, length, d_model) -> (batch, heads, length, d_head)."""
+        return x.reshape(*x.shape[:-1], self.num_heads, self.d_head).swapaxes(-2, -3)
+
+    def _join_heads(self, x: Any) -> Any:
+        """(batch, heads, length, d_head) -> (batch, length, d_model)."""
+        x = x.swapaxes(-2, -3)  # (batch, length, heads, d_head)
+        return x.reshape(*x.shape[:-2], self.d_model)
+
+    def extra_repr(self) -> str:
+        """Sizes and dropout."""
+        return f"d_model={self.d_model}, num_heads={self.num_heads}, dropout={self.dropout}"
+
+
+def _projection(d_model: int, bias: bool, rng: np.random.Generator | None) -> nn.Linear:
+    linear = nn.Linear(d_model, d_model, bias, rng=rng)
+    linear.weight.data = init.xavier_uniform(linear.weight.shape, rng=rng)
+    if linear.bias is not None:
+        linear.bias.data = init.zeros(linear.bias.shape)
+    return linear
+
+
+def _kept(cache: KeyValueCache, memory: Any) -> tuple[Any, Any]:
+    """The memory's keys and values from an earlier call, if they can be this memory's."""
+    key = cache.key
+    if key.shape[:-3] != memory.shape[:-2] or key.shape[-2] != memory.shape[-2]:
+        raise ShapeError(
+            f"the cache holds the keys of another memory\n    kept    {key.shape}, (batch, heads, key_len, d_head)\n"
+            f"    memory  {memory.shape}, (batch, key_len, d_model)\n  call reset() before another source"
+        )
+    return key, cache.value

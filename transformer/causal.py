@@ -1,0 +1,118 @@
+"""A decoder-only language model: the encoder's layers, made causal, that continue the text they read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tinygrad_attn import nn
+from tinygrad_attn.errors import OptionError
+from transformer.cache import DecoderCache
+from transformer.config import CausalConfig
+from transformer.embedding import InputEmbedding, check_ids
+from transformer.encoder import Encoder
+from transformer.masks import Mask, token_mask
+from transformer.steps import CausalSteps, check_room
+
+
+class CausalLM(nn.Module):
+    """Says, for every token of a text, which one comes next.
+
+    Args:
+        config: sizes and choices.
+        rng: draws the first values; the shared generator if left out.
+    Source:
+        Radford et al. (2018), "Improving language understanding by generative pre-training".
+
+    >>> model = CausalLM(CausalConfig(vocab=7, d_model=8, num_heads=2, d_ff=16))
+    >>> model([[4, 5, 6]]).shape
+    (1, 3, 7)
+    """
+
+    def __init__(self, config: CausalConfig, *, rng: np.random.Generator | None = None) -> None:
+        self.config = config
+        self.embedding = InputEmbedding(
+            *(config.vocab, config.d_model, config.max_length),
+            positions=config.positions,
+            dropout=config.dropout,
+            rng=rng,
+        )
+        self.decoder = Encoder(
+            *(config.layers, config.d_model, config.num_heads, config.d_ff),
+            dropout=config.dropout,
+            norm_first=config.norm_first,
+            activation=config.activation,
+            rng=rng,
+        )
+        self.to_logits = nn.Linear(config.d_model, config.vocab, bias=not config.tie_embeddings, rng=rng)
+        if config.tie_embeddings:
+            self.to_logits.weight = self.embedding.tokens.weight
+
+    def forward(
+        self,
+        ids: ArrayLike,
+        *,
+        mask: Any = None,
+        cache: DecoderCache | None = None,
+        return_weights: bool = False,
+    ) -> Any:
+        """Logits of the token that follows each token.
+
+        Args:
+            ids: (batch, length); with a cache, only those that it does not hold yet.
+            mask: which tokens are real, boolean, (batch, n) or (batch, 1, 1, n), where n counts the tokens in the cache
+                too; for rows padded on the left.
+            cache: from `new_cache`; filled on the way. Only under `no_grad()`.
+            return_weights: also return the attention weights.
+        Returns:
+            (batch, length, vocab), or a pair of it and a tuple with the weights of each layer,
+            (batch, heads, length, n).
+        """
+        tokens = check_ids("ids", ids, self.config.vocab)
+        offset = 0 if cache is None else cache.length
+        real = token_mask("mask", (len(tokens), offset + tokens.shape[1]), mask)  # (batch, 1, 1, offset + length)
+        x = self.embedding(tokens, offset=offset, real=real)  # (batch, length, d_model)
+        decoded = self.decoder(x, mask=real, causal=True, cache=cache, return_weights=return_weights)
+        x, weights = decoded if return_weights else (decoded, None)  # (batch, length, d_model)
+        logits = self.to_logits(x)  # (batch, length, vocab)
+        return (logits, weights) if return_weights else logits
+
+    def new_cache(self) -> DecoderCache:
+        """An empty cache for `forward`."""
+        return DecoderCache(self.config.layers)
+
+    def begin_decoding(
+        self,
+        src: ArrayLike,
+        *,
+        src_lengths: ArrayLike | None = None,
+        max_new_tokens: int,
+        start_id: int | None = None,
+        pad_id: int | None = None,
+        cache: bool = True,
+    ) -> CausalSteps:
+        """Get ready to continue the texts in `src`, which are padded on the left; `generate` asks for this.
+
+        Raises:
+            OptionError: a start id, padding that is not on the left, or more tokens than the model has positions.
+        """
+        if start_id is not None:
+            raise OptionError("a decoder-only model continues the text it is given\n  put the start token into src")
+        prompt = check_ids("src", src, self.config.vocab)
+        check_room(prompt.shape[1], max_new_tokens, self.config.max_length)
+        real = None if src_lengths is None else _left_padded(prompt, src_lengths, pad_id)
+        return CausalSteps(self, prompt, real, self.new_cache() if cache else None)
+
+
+def _left_padded(prompt: Any, lengths: ArrayLike, pad_id: int | None) -> Mask:
+    """(batch, 1, 1, length), True for the last `lengths` tokens of each row, before which only padding may stand."""
+    right_padded = token_mask("src_lengths", prompt.shape, None, lengths)
+    real: Mask = np.asarray(right_padded)[..., ::-1]
+    if pad_id is not None and (prompt[~real[:, 0, 0]] != pad_id).any():
+        raise OptionError(
+            "a decoder-only model takes prompts padded on the left, since what comes next is written on the right\n"
+            "  src_lengths says that a row begins with padding, and another token stands there"
+        )
+    return real
