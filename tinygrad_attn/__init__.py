@@ -10,6 +10,7 @@
 
 from tinygrad_attn import errors, nn, ops, optim
 from tinygrad_attn.functional import grad, gradients, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from tinygrad_attn.gradcheck import check_operation, gradcheck, gradgradcheck
 from tinygrad_attn.graph import Node
 from tinygrad_attn.masks import causal_mask, padding_mask
 from tinygrad_attn.modes import enable_grad, is_grad_enabled, keep_grads, no_grad, unfused
@@ -27,11 +28,14 @@ __all__ = [
     "Operation",
     "Tensor",
     "causal_mask",
+    "check_operation",
     "default_rng",
     "enable_grad",
     "errors",
     "get_default_dtype",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "gradients",
     "hessian",
     "hvp",

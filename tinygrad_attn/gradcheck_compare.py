@@ -1,0 +1,239 @@
+"""One run of the gradient checker: send a gradient in, pull it back, and measure each slope beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tinygrad_attn import graph, rng
+from tinygrad_attn.errors import CheckError, GradientMismatch
+from tinygrad_attn.gradcheck_report import Array, Fault, InputCheck
+from tinygrad_attn.modes import enable_grad, is_grad_enabled, no_grad
+from tinygrad_attn.numerical import EPSILON, Vector, noise_of, slope
+from tinygrad_attn.tensor import Tensor, plain
+
+FlatFunction = Callable[[Sequence[Tensor]], list[Any]]
+
+
+class Variable(NamedTuple):
+    """An array to move; `leaf` is the Tensor that owns it where it is a parameter, else None."""
+
+    name: str
+    array: Array
+    excluded: Array
+    leaf: Tensor | None = None
+
+
+class Found(Exception):
+    """Wrong elements of one variable, on their way to the report."""
+
+    def __init__(self, faults: list[Fault], compared: int, analytic: Array) -> None:
+        super().__init__()
+        self.faults, self.compared, self.analytic = faults, compared, analytic
+
+
+@dataclass(frozen=True)
+class Check:
+    """One run of the checker: derivatives up to `order` of one function."""
+
+    subject: str
+    order: int
+    rtol: float
+    seed: int
+
+    def run(self, function: FlatFunction, variables: list[Variable]) -> list[InputCheck]:
+        """Compare order after order: each gradient, once it is known to be right, is differentiated in turn."""
+        generator = np.random.default_rng(self.seed)
+        checks: list[InputCheck] = []
+        for order in range(1, self.order + 1):
+            made, upstreams = self._compare(function, variables, order, generator)
+            checks += made
+            function, variables = _derivative(function, len(variables)), [*variables, *upstreams]
+        return checks
+
+    def _compare(
+        self, function: FlatFunction, variables: list[Variable], order: int, generator: np.random.Generator
+    ) -> tuple[list[InputCheck], list[Variable]]:
+        """Compare the gradient of `function`; also returns the gradients that were sent in, as variables."""
+        outputs, leaves = self.record(function, variables)
+        upstreams = [_uneven(plain(output), generator) for output in outputs]
+        analytic = self._pull_twice(outputs, leaves, upstreams, variables)
+        evaluate = self._evaluator(function, variables)
+        base = self._settled(evaluate, outputs, order)
+        upstream = _vector(upstreams)
+        arrays = [variable.array for variable in variables]
+        noise = noise_of(evaluate, arrays, base, generator)
+        rounding = 16.0 * float(np.abs(upstream) @ np.where(np.isfinite(noise), noise, 0.0))
+        checks = []
+        kinks: list[Fault] = []
+        for variable, gradient in zip(variables, analytic, strict=True):
+            floor = rounding + 16.0 * EPSILON * float(np.max(np.abs(gradient), initial=0.0))
+            compared: list[Fault] = []
+            for index in np.ndindex(variable.array.shape):
+                if not variable.excluded[index]:
+                    found = slope(evaluate, variable.array, index, upstream, base, noise)
+                    ours = float(gradient[index])
+                    tolerance = self.rtol * max(abs(ours), abs(found.value)) + found.uncertainty + floor
+                    compared.append(Fault(variable.name, order, index, ours, found, tolerance))
+            wrong = [fault for fault in compared if fault.is_wrong]
+            if wrong:
+                raise Found(wrong, len(compared), gradient)
+            kinks += [fault for fault in compared if fault.is_kink]
+            checks.append(_summary(variable, order, compared, self.rtol))
+        if kinks:
+            raise Found(kinks[:1], 1, analytic[0])
+        count = sum(variable.name.startswith("dy") for variable in variables)
+        sent = [
+            Variable(f"dy[{count + i}]" if len(upstreams) + count > 1 else "dy", u, ~np.isfinite(plain(output)))
+            for i, (u, output) in enumerate(zip(upstreams, outputs, strict=True))
+        ]
+        return checks, sent
+
+    def record(self, function: FlatFunction, variables: list[Variable]) -> tuple[list[Any], list[Tensor]]:
+        """Run `function` with its graph recorded; returns its floating outputs and the leaves."""
+        leaves = [v.leaf if v.leaf is not None else Tensor(v.array, requires_grad=True) for v in variables]
+        before = [variable.array.copy() for variable in variables]
+        with enable_grad():
+            outputs = _floating_outputs(function(leaves))
+        for leaf, variable, values in zip(leaves, variables, before, strict=True):
+            if not np.array_equal(plain(leaf), values, equal_nan=True):
+                raise CheckError(f"gradcheck: {self.subject} changes its input {variable.name} in place")
+        if not outputs:
+            raise CheckError(f"gradcheck: {self.subject} returns nothing floating to differentiate")
+        for tensor in graph.topological_order([o for o in outputs if isinstance(o, Tensor)]):
+            if tensor.dtype != np.float64:
+                made = tensor.node.operation.name if tensor.node is not None else "an input"
+                raise CheckError(
+                    f"gradcheck: {self.subject} computes in {tensor.dtype} at {made}; differences need float64\n"
+                    "  look for float32 constants, parameters or conversions on the way"
+                )
+        for output in outputs:
+            if np.isnan(plain(output)).any():
+                raise CheckError(f"gradcheck: {self.subject} returns NaN here; detect_anomaly() names where it arises")
+        return outputs, leaves
+
+    def _pull_twice(
+        self, outputs: list[Any], leaves: list[Tensor], upstreams: list[Array], variables: list[Variable]
+    ) -> list[Array]:
+        first, second = ([np.array(plain(g)) for g in _pull(outputs, leaves, upstreams)] for _ in range(2))
+        for variable, one, two in zip(variables, first, second, strict=True):
+            if one.shape != variable.array.shape:
+                raise GradientMismatch(
+                    f"{self.subject}: the gradient of {variable.name} has shape {one.shape}\n"
+                    f"  expected {variable.array.shape}, the shape of {variable.name}",
+                    input=variable.name,
+                )
+            if not np.array_equal(one, two, equal_nan=True):
+                raise CheckError(
+                    f"gradcheck: two backward passes of {self.subject} give different gradients of {variable.name}\n"
+                    "  does a rule draw random numbers, or change what its forward pass has saved?"
+                )
+        return first
+
+    def _evaluator(self, function: FlatFunction, variables: list[Variable]) -> Callable[[], Vector]:
+        """The values of `function` for whatever the variables' arrays hold when it is called."""
+        probes = [v.leaf if v.leaf is not None else Tensor.from_own(v.array) for v in variables]
+
+        def evaluate() -> Vector:
+            with no_grad(), np.errstate(all="ignore"):
+                return _vector([plain(output) for output in _floating_outputs(function(probes))])
+
+        return evaluate
+
+    def _settled(self, evaluate: Callable[[], Vector], outputs: list[Any], order: int) -> Vector:
+        """The values of f, once it is sure that they depend on nothing but the inputs."""
+        base, state = evaluate(), str(rng.get_state())
+        values = [base, evaluate()]
+        drew = str(rng.get_state()) != state
+        values += [evaluate(), _vector([plain(output) for output in outputs])]
+        scale = float(np.max(np.abs(base[np.isfinite(base)]), initial=0.0))
+        if any(v.shape != base.shape for v in values) or drew:
+            same = False
+        else:
+            same = all(np.allclose(v, base, rtol=1e-12, atol=1e-13 * scale) for v in values[:-1])
+        if not same:
+            raise CheckError(
+                f"gradcheck: {self.subject} answers differently each time, so no slope can be measured\n"
+                "  is there dropout in it? evaluate it with training=False, or draw from a generator made inside f"
+            )
+        if not np.allclose(values[-1], base, rtol=1e-9, atol=1e-10 * scale):
+            if order == 1:
+                raise CheckError(f"gradcheck: {self.subject} answers differently when recorded than under no_grad()")
+            at = int(np.argmax(np.abs(values[-1] - base)))
+            raise GradientMismatch(
+                f"{self.subject}: with create_graph=True the gradient is another one\n"
+                f"  {values[-1][at]:.9g} recorded, {base[at]:.9g} in an ordinary backward pass",
+                operation=self.subject,
+                analytic=float(values[-1][at]),
+                numeric=float(base[at]),
+            )
+        return base
+
+
+def _summary(variable: Variable, order: int, compared: list[Fault], rtol: float) -> InputCheck:
+    absolute = np.array([abs(fault.analytic - fault.slope.value) for fault in compared if not fault.is_kink])
+    size = np.array([max(abs(f.analytic), abs(f.slope.value)) for f in compared if not f.is_kink])
+    tolerance = np.array([fault.tolerance for fault in compared if not fault.is_kink])
+    resolved = tolerance <= 1000.0 * rtol * size
+    relative = absolute[resolved] / np.where(size[resolved] == 0.0, 1.0, size[resolved])
+    return InputCheck(
+        name=variable.name,
+        shape=variable.array.shape,
+        order=order,
+        elements=len(compared),
+        excluded=variable.array.size - len(compared),
+        unresolved=int(np.sum(~resolved & (size > 0.0))),
+        max_relative_error=float(np.max(relative, initial=0.0)),
+        max_absolute_error=float(np.max(absolute, initial=0.0)),
+    )
+
+
+def _uneven(output: Array, generator: np.random.Generator) -> Array:
+    """A gradient to send in: random signs and sizes, none near zero; zero where the output is infinite."""
+    sizes = generator.uniform(0.5, 1.5, output.shape) * generator.choice([-1.0, 1.0], output.shape)
+    return np.asarray(np.where(np.isfinite(output), sizes, 0.0))
+
+
+def _floating_outputs(outputs: list[Any]) -> list[Any]:
+    return [output for output in outputs if getattr(output, "dtype", np.dtype(bool)).kind == "f"]
+
+
+def _vector(arrays: Sequence[Array]) -> Vector:
+    """All values in one row of their own memory."""
+    return np.concatenate([np.ravel(array) for array in arrays]).astype(np.float64)
+
+
+def _pull(
+    outputs: Sequence[Any], leaves: Sequence[Tensor], upstreams: Sequence[Any], *, create_graph: bool = False
+) -> list[Any]:
+    """The gradients of Σ upstream∘output, zeros where an input has no influence."""
+    pairs = [(o, u) for o, u in zip(outputs, upstreams, strict=True) if isinstance(o, Tensor) and o.requires_grad]
+    found: dict[int, Any] = {}
+    roots, starts = [o for o, _ in pairs], [u for _, u in pairs]
+    for step in graph.sweep(roots, starts, targets=leaves, create_graph=create_graph):
+        found[id(step.tensor)] = step.gradient
+    return [found.get(id(leaf), np.zeros(leaf.shape, leaf.dtype)) for leaf in leaves]
+
+
+def _derivative(function: FlatFunction, count: int) -> FlatFunction:
+    """The gradient as a function of the variables and of the gradients that arrive; recorded if that is wanted."""
+
+    def gradient(values: Sequence[Tensor]) -> list[Any]:
+        inputs, upstreams = values[:count], values[count:]
+        record = is_grad_enabled()
+        with enable_grad():
+            leaves = [value if value.requires_grad else _leaf(value) for value in inputs]
+            outputs = _floating_outputs(function(leaves))
+            sent = upstreams if record else [plain(upstream) for upstream in upstreams]
+            return _pull(outputs, leaves, sent, create_graph=record)
+
+    return gradient
+
+
+def _leaf(value: Tensor) -> Tensor:
+    leaf = Tensor.from_own(plain(value))
+    leaf.requires_grad = True
+    return leaf

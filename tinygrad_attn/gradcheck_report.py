@@ -1,0 +1,215 @@
+"""What a gradient check found, as data and as text for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinygrad_attn.errors import TinygradAttnError
+from tinygrad_attn.numerical import Slope
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class InputCheck:
+    """One input whose gradient was compared, element by element.
+
+    Attributes:
+        name, shape: of the input; for second derivatives, "dy" is the gradient that arrives at the output.
+        order: 1 for the gradient, 2 for the derivative of the gradient, ...
+        elements: how many were compared.
+        excluded: how many were not: named in `exclude=`, or infinite.
+        unresolved: how many are too small, beside the values that they move, for differences to tell from rounding.
+        max_relative_error: largest |analytic − numeric| / max(|analytic|, |numeric|) of the resolved elements.
+        max_absolute_error: largest |analytic − numeric| of all.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    order: int
+    elements: int
+    excluded: int
+    unresolved: int
+    max_relative_error: float
+    max_absolute_error: float
+
+
+@dataclass(frozen=True)
+class GradcheckReport:
+    """A check that passed.
+
+    Attributes:
+        function: name of what was checked.
+        checks: one entry per input and order.
+
+    >>> import tinygrad_attn as ta
+    >>> report = ta.gradcheck(ta.add, [1.0, 2.0], 3.0)
+    >>> report.elements
+    3
+    """
+
+    function: str
+    checks: tuple[InputCheck, ...]
+
+    @property
+    def elements(self) -> int:
+        """Number of comparisons."""
+        return sum(check.elements for check in self.checks)
+
+    @property
+    def unresolved(self) -> int:
+        """Number of comparisons in which rounding hides the answer."""
+        return sum(check.unresolved for check in self.checks)
+
+    @property
+    def max_relative_error(self) -> float:
+        """Largest relative error of any resolved element."""
+        return max((check.max_relative_error for check in self.checks), default=0.0)
+
+    @property
+    def max_absolute_error(self) -> float:
+        """Largest absolute error of any element."""
+        return max((check.max_absolute_error for check in self.checks), default=0.0)
+
+    def __str__(self) -> str:
+        rows = [("order", "input", "shape", "compared", "relative error", "absolute error", "")]
+        for check in self.checks:
+            notes = [f"{check.excluded} excluded"] if check.excluded else []
+            notes += [f"{check.unresolved} unresolved"] if check.unresolved else []
+            numbers = (f"{check.max_relative_error:.1e}", f"{check.max_absolute_error:.1e}", ", ".join(notes))
+            rows.append((str(check.order), check.name, str(check.shape), str(check.elements), *numbers))
+        return f"{self.function}: gradients agree with central differences\n{table(rows)}"
+
+
+@dataclass(frozen=True)
+class OperationCheck:
+    """What came of checking one operation of the registry on inputs drawn from its domain.
+
+    Attributes:
+        operation: its name.
+        draws: how many inputs were drawn; `elements`: how many comparisons they made.
+        max_relative_error: the largest, by order: {1: …, 2: …}.
+        failure: the first error, or None.
+    """
+
+    operation: str
+    draws: int
+    elements: int
+    max_relative_error: dict[int, float]
+    failure: TinygradAttnError | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every comparison agreed."""
+        return self.failure is None
+
+    def __str__(self) -> str:
+        if self.failure is not None:
+            return f"{self.operation:<18} FAILED  {str(self.failure).splitlines()[0]}"
+        worst = "  ".join(f"order {order} {error:.0e}" for order, error in self.max_relative_error.items())
+        return f"{self.operation:<18} ok  {self.draws:>4} inputs  {self.elements:>6} slopes  {worst}"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An element at which the check failed."""
+
+    name: str
+    order: int
+    index: tuple[int, ...]
+    analytic: float
+    slope: Slope
+    tolerance: float
+
+    @property
+    def is_kink(self) -> bool:
+        """Whether the function, not its rule, is to blame."""
+        return self.slope.verdict != "smooth"
+
+    @property
+    def error(self) -> float:
+        """Distance of the two answers; infinite if one of them is no number."""
+        distance = abs(self.analytic - self.slope.value)
+        return math.inf if math.isnan(distance) else distance
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the rule is to blame."""
+        return not self.is_kink and not self.error <= self.tolerance
+
+    @property
+    def severity(self) -> float:
+        """How many times over what is tolerated."""
+        return self.error / self.tolerance if self.tolerance > 0.0 else self.error and math.inf
+
+    @property
+    def place(self) -> str:
+        """Such as "x[0, 2]"."""
+        return f"{self.name}[{', '.join(map(str, self.index))}]" if self.index else self.name
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns aligned under the first row."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(f"  {line.rstrip()}" for line in lines)
+
+
+def mismatch_text(subject: str, faults: Sequence[Fault], compared: int, analytic: Array, blame: str) -> str:
+    """The message for a wrong gradient: where, the two answers, what pattern the error has, whose rule it is."""
+    worst = max(faults, key=lambda fault: fault.severity)
+    what = "the gradient" if worst.order == 1 else f"derivative {worst.order}"
+    lines = [f"{subject}: {what} of {worst.name} is wrong at {len(faults)} of {compared} elements"]
+    shown = sorted(faults, key=lambda fault: -fault.severity)[:5]
+    rows = [("", "analytic", "numeric", "error", "tolerated")]
+    for fault in shown:
+        numbers = (f"{fault.analytic:.9g}", f"{fault.slope.value:.9g}", f"{fault.error:.2g}", f"{fault.tolerance:.2g}")
+        rows.append((fault.place, *numbers))
+    lines.append(table(rows))
+    lines += [f"  {line}" for line in (_pattern(faults, compared, analytic), blame) if line]
+    return "\n".join(lines)
+
+
+def _pattern(faults: Sequence[Fault], compared: int, analytic: Array) -> str:
+    """What the wrong elements have in common, as a hint at the mistake."""
+    ours = np.array([fault.analytic for fault in faults])
+    right = np.array([fault.slope.value for fault in faults])
+    if not np.isfinite(ours).all():
+        return "the rule returns NaN or infinity where the function is smooth"
+    if not ours.any():
+        return (
+            "it is zero there: does the value leave the graph (numpy(), detach(), float(), no_grad)?\n"
+            "  elements that are meant to get no gradient are named in exclude="
+            if not analytic.any()
+            else "it is zero there; elements that are meant to get no gradient are named in exclude="
+        )
+    if len(faults) > 1 and len(faults) == compared and right.all():
+        factors = ours / right
+        if np.allclose(factors, factors[0], rtol=1e-4):
+            factor = float(factors[0])
+            turned = np.isclose(factor, -1.0)
+            return "its sign is turned" if turned else f"every element is off by the factor {factor:.6g}"
+    return ""
+
+
+def kink_text(subject: str, fault: Fault) -> str:
+    """The message for a point at which there is nothing to compare with."""
+    slope = fault.slope
+    what = "the function" if fault.order == 1 else "its gradient"
+    if slope.verdict == "edge":
+        reason = f"{what} is not finite on both sides of it, as at the edge of a domain"
+    elif slope.verdict == "jump":
+        reason = f"{what} jumps"
+    else:
+        reason = f"{what} has a kink: slope {slope.left:.6g} on the left, {slope.right:.6g} on the right"
+    return (
+        f"{subject}: not differentiable here, at {fault.place}\n"
+        f"  {reason}; the rule says {fault.analytic:.6g}\n"
+        "  check at a point away from it; what a rule answers at it is a choice, to be stated and tested by itself"
+    )

@@ -1,0 +1,161 @@
+"""Derivatives by differences: what a gradient rule is compared with, and how far the comparison can be trusted.
+
+The slope of L(x) = Σ u∘f(x) along one element of x, from values of f alone. Nothing here knows of gradient rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Evaluate = Callable[[], Vector]
+Verdict = Literal["smooth", "kink", "jump", "edge"]
+
+EPSILON = float(np.finfo(np.float64).eps)
+
+# The first step suits a function of ordinary curvature; the finer ones are tried where it does not, such as beside a
+# kink or for an x that is small against 1. They are powers of two, so that x ± h is exact for round x.
+STEPS = (2.0**-12, 2.0**-20, 2.0**-28, 2.0**-36)
+
+
+class Slope(NamedTuple):
+    """The derivative along one element.
+
+    Attributes:
+        value: the derivative.
+        uncertainty: how far rounding and curvature may have moved it.
+        left, right: the one-sided slopes.
+        verdict: "smooth"; "kink" (left and right differ); "jump" (no slope at all); "edge" (f ends here).
+    """
+
+    value: float
+    uncertainty: float
+    left: float
+    right: float
+    verdict: Verdict
+
+
+class _Level(NamedTuple):
+    """What one step size has to say."""
+
+    slope: Slope
+    settled: bool  # halving the step changes nothing that matters
+    kinked: bool  # left and right slopes differ, and go on differing as the step shrinks
+    gap: float  # right slope − left slope
+    step: float
+    resolved: bool  # whether the gap stands out from rounding
+
+
+def noise_of(evaluate: Evaluate, arrays: list[NDArray[Any]], base: Vector, rng: np.random.Generator) -> Vector:
+    """How far each value of f is off by rounding: (values,).
+
+    Seen by moving every input by a few units in its last place; at least one unit in the value's own last place, and
+    no less than a quarter of the largest of all values: what is small by cancellation is as noisy as what cancelled.
+    """
+    noise = EPSILON * np.abs(base)
+    saved = [array.copy() for array in arrays]
+    try:
+        for _ in range(3):
+            for array, original in zip(arrays, saved, strict=True):
+                array[...] = original * (1.0 + EPSILON * rng.integers(-2, 3, original.shape))
+            moved = np.abs(evaluate() - base)
+            noise = np.maximum(noise, np.where(np.isfinite(moved), moved, 0.0))
+    finally:
+        for array, original in zip(arrays, saved, strict=True):
+            array[...] = original
+    return np.maximum(noise, 0.25 * np.max(noise[np.isfinite(noise)], initial=0.0))
+
+
+def slope(
+    evaluate: Evaluate, array: NDArray[Any], place: tuple[int, ...], upstream: Vector, base: Vector, noise: Vector
+) -> Slope:
+    """The derivative of Σ upstream∘f along one element of one input.
+
+    D(h) = (L(x + h) − L(x − h)) / 2h is extrapolated to h = 0 from D(h) and D(h/2) (Richardson), which leaves an error
+    of order h⁴. Where the two disagree, or left and right slopes do, finer steps are tried; a kink that is there at
+    every step, and always the same, is a kink at x itself.
+
+    Args:
+        evaluate: the values of f for what the arrays hold now, (values,).
+        array: the input; changed while measuring, and given back as it was.
+        place: index of the element.
+        upstream: u, (values,); 0 where f is not finite.
+        base: f(x), (values,).
+        noise: rounding error of each value, (values,).
+    """
+    x = float(array[place])
+    scale = 2.0 ** np.ceil(np.log2(max(1.0, abs(x))))
+    levels: list[_Level] = []
+    try:
+        for step in STEPS:
+            level = _measure(evaluate, array, place, x, step * scale, upstream, base, noise)
+            if level is None:
+                continue
+            levels.append(level)
+            if level.settled and not level.kinked:
+                return level.slope
+    finally:
+        array[place] = x
+    if not levels:
+        return Slope(np.nan, np.inf, np.nan, np.nan, "edge")
+    told = [level for level in levels if level.resolved]
+    if told and all(level.kinked for level in told):
+        if _steady([level.gap for level in told]):
+            return told[-1].slope._replace(verdict="kink")
+        if _steady([level.gap * level.step for level in told]):
+            return told[-1].slope._replace(verdict="jump")
+    return min((level.slope for level in levels), key=lambda found: found.uncertainty)
+
+
+def _steady(gaps: list[float]) -> bool:
+    """Whether the gap is the same at every step: rounding error is not, a kink is."""
+    return all(0.5 < gap / gaps[0] < 2.0 for gap in gaps)
+
+
+def _measure(
+    evaluate: Evaluate,
+    array: NDArray[Any],
+    place: tuple[int, ...],
+    x: float,
+    step: float,
+    upstream: Vector,
+    base: Vector,
+    noise: Vector,
+) -> _Level | None:
+    """Differences with steps h and h/2; None where f is not finite on both sides."""
+    live = upstream != 0.0
+    u, f0 = upstream[live], base[live]
+    values = []
+    for offset in (step, -step, 0.5 * step, -0.5 * step):
+        array[place] = x + offset
+        values.append(evaluate()[live])
+    if not all(np.isfinite(value).all() for value in values):
+        return None
+    right, left, right_half, left_half = values
+    wide, narrow = (x + step) - (x - step), (x + 0.5 * step) - (x - 0.5 * step)
+    coarse = float(u @ (right - left)) / wide
+    fine = float(u @ (right_half - left_half)) / narrow
+    moved = (right != f0) | (left != f0)
+    rounding = 4.0 * float(np.abs(u) @ np.where(moved, noise[live], 0.0)) / narrow
+    spread = abs(fine - coarse)
+    extrapolated = fine + (fine - coarse) / 3.0
+    gap = float(u @ ((right - f0) + (left - f0))) / step
+    gap_half = float(u @ ((right_half - f0) + (left_half - f0))) / (0.5 * step)
+    right_slope = float(u @ (right_half - f0)) / (0.5 * step)
+    left_slope = float(u @ (f0 - left_half)) / (0.5 * step)
+    steepest = max(abs(right_slope), abs(left_slope))
+    resolved = abs(gap_half) > 16.0 * rounding + 1e-6 * steepest
+    # Curvature makes a gap of h·f″, which halves with h; at a kink it stays.
+    stays = abs(gap_half) > 0.75 * abs(gap) and abs(2.0 * gap_half - gap) > 16.0 * rounding + 1e-4 * steepest
+    return _Level(
+        Slope(extrapolated, spread + rounding, left_slope, right_slope, "smooth"),
+        settled=spread <= 1e-6 * abs(extrapolated) + 4.0 * rounding,
+        kinked=stays,
+        gap=gap_half,
+        step=step,
+        resolved=resolved,
+    )
