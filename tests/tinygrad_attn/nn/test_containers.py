@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tinygrad_attn import nn
+from tinygrad_attn.errors import DtypeError, IndexRangeError
+
+
+def test_sequential_is_composition():
+    first, second = nn.Linear(3, 4), nn.Linear(4, 2)
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(nn.Sequential(first, second)(x).numpy(), second(first(x)).numpy())
+    assert nn.Sequential()(x) is x
+
+
+def test_a_list_is_read_by_number():
+    layers = [nn.Linear(1, 1) for _ in range(12)]
+    held = nn.ModuleList(layers)
+    assert len(held) == 12 and list(held) == layers
+    assert held[11] is layers[11] and held[-1] is layers[11] and held[np.int64(0)] is layers[0]
+    with pytest.raises(IndexRangeError, match="holds 12 modules"):
+        held[12]
+
+
+def test_what_is_appended_belongs_to_the_list():
+    class Owner(nn.Module):
+        def __init__(self):
+            self.layers = nn.ModuleList([nn.Linear(1, 1)])
+
+    owner = Owner()
+    owner.layers.append(nn.Linear(1, 1))
+    assert [name for name, _ in owner.named_parameters()][2:] == ["layers.1.weight", "layers.1.bias"]
+    assert owner.layers[1](np.ones((1, 1), np.float32)).node.scope == "layers.1"
+
+
+def test_lists_in_lists_carry_the_whole_path():
+    class Owner(nn.Module):
+        def __init__(self):
+            self.grid = nn.ModuleList([nn.ModuleList([nn.Linear(1, 1)]), nn.Sequential(nn.Linear(1, 1))])
+
+    owner = Owner()
+    x = np.ones((1, 1), np.float32)
+    assert owner.grid[0][0](x).node.scope == "grid.0.0"
+    assert owner.grid[1](x).node.scope == "grid.1.0"
+
+
+@pytest.mark.parametrize("thing", [np.tanh, nn.Linear, None])
+def test_only_modules_go_in(thing):
+    with pytest.raises(DtypeError, match="modules only"):
+        nn.Sequential(nn.Linear(1, 1), thing)
