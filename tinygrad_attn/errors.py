@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 
 class TinygradAttnError(Exception):
     """Base of every error raised on purpose; catch it to catch them all."""
@@ -23,6 +25,10 @@ class DtypeError(TinygradAttnError, TypeError):
 
 class OptionError(TinygradAttnError, ValueError):
     """An argument has the right type and an impossible value, such as dropout with p = 2."""
+
+
+class SingularMatrixError(TinygradAttnError, np.linalg.LinAlgError):
+    """A matrix without an inverse where one is needed, or not positive definite where it must be."""
 
 
 class MaskError(TinygradAttnError, ValueError, TypeError):
