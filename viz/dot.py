@@ -16,7 +16,7 @@ from .escape import html_text, quoted
 
 __all__ = ["Cell", "Cluster", "DotGraph", "Edge", "Node", "Table", "to_dot"]
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_IDENTIFIER = re.compile(r"(?!(?i:node|edge|graph|digraph|subgraph|strict)\Z)[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 @dataclass(frozen=True)
@@ -191,6 +191,8 @@ def _check(graph: DotGraph) -> None:
         pending.extend(cluster.clusters)
     for name in mentioned:
         if not _IDENTIFIER.match(name):
-            raise OptionError(f"dot: expected a node id of letters, digits and underscores, got {name!r}")
+            raise OptionError(
+                f"dot: expected a node id of letters, digits and underscores that is no word of DOT, got {name!r}"
+            )
         if name not in known:
             raise OptionError(f"dot: {name!r} is mentioned by an edge or a cluster, and no node has this id")

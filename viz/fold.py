@@ -148,13 +148,15 @@ def _keep(graph: Graph, kept: set[str], *, one_stub: bool) -> Graph:
     if len(nodes) == len(graph.nodes):
         return graph
     if one_stub:
-        stubs = {("x0", "in"): {node.id for node in graph.nodes} - kept}
         links = {("x0", edge.head) for edge in graph.edges if edge.head in kept and edge.tail not in kept}
         links |= {(edge.tail, "x1") for edge in graph.edges if edge.tail in kept and edge.head not in kept}
-        if any(head == "x1" for _, head in links):
-            stubs["x1", "out"] = set()
+        sides = [("x0", "in")] * any(tail == "x0" for tail, _ in links)
+        sides += [("x1", "out")] * any(head == "x1" for _, head in links)
+        stubs = {side: set[str]() for side in sides}
+        if sides:  # said once
+            stubs[sides[0]] = {node.id for node in graph.nodes} - kept
     else:
-        stubs, links = {}, set()
+        links, stubs = set(), {}
         for edge in graph.edges:
             if (edge.tail in kept) == (edge.head in kept):
                 continue
@@ -227,7 +229,13 @@ def collapse(graph: Graph, depth: int) -> Graph:
     for node in graph.nodes:
         parts = node.scope.split(".") if node.scope else []
         lifted.append(replace(node, scope=".".join(parts[:depth])) if len(parts) > depth else node)
-    return contract(replace(graph, nodes=tuple(lifted)), place, modules)
+    # What a module returns and also uses itself stays outside of it; the arrow back in would be a loop.
+    edges = tuple(
+        edge
+        for edge in graph.edges
+        if edge.head not in place or place.get(makers.get(edge.tail, "")) != place[edge.head] or edge.tail in place
+    )
+    return contract(replace(graph, nodes=tuple(lifted), edges=edges), place, modules)
 
 
 def fold_repeats(graph: Graph) -> Graph:

@@ -142,10 +142,10 @@ def _tensor(node: GraphNode, style: Style, gradient: NDArray[Any] | None) -> Tab
 
 
 def _values(node: GraphNode, style: Style) -> Table | None:
-    if style.values == "none" or node.value is None:
+    bare = node.role == "constant" and not node.shape and not node.name  # a number that stands for itself
+    if node.value is None or (style.values == "none" and not bare):
         return None
     palette = style.palette
-    bare = node.role == "constant" and not node.shape and not node.name
     return _array(node.value, style, "" if bare else "value", palette["ink"], "")
 
 
