@@ -179,13 +179,12 @@ def _edge(
     named: set[tuple[str, int]],
     local_derivatives: bool,
 ) -> Edge:
-    attributes: dict[str, str | int] = {}
-    if edge.operand is not None and (edge.head, edge.operand) in named:
-        attributes |= {"headlabel": edge.parameter, "labeldistance": "1.6"}
-    label: str | Table = ""
+    is_named = edge.operand is not None and (edge.head, edge.operand) in named
     if local_derivatives and edge.formula and by_id[edge.tail].requires_grad:
-        label = _tag(edge.formula, style.palette["gradient"])
-    return Edge(identity, edge.tail, edge.head, label, attributes)
+        formula = f"{edge.parameter}:  {edge.formula}" if is_named else edge.formula
+        return Edge(identity, edge.tail, edge.head, _tag(formula, style.palette["gradient"]))
+    near_the_head: dict[str, str | int] = {"headlabel": edge.parameter, "labeldistance": "1.6"}
+    return Edge(identity, edge.tail, edge.head, "", near_the_head if is_named else {})
 
 
 def _tag(text: str, colour: str) -> Table:

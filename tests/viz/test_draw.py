@@ -79,7 +79,7 @@ def test_both_edges_of_a_square_are_drawn_with_their_operand_and_their_share() -
     figure = draw_graph(a * a, local_derivatives=True, backward=True)
     assert figure.dot.count("n0 -> n1") == 2 and figure.dot.count("n1 -> n0") == 2
     shown = texts(figure)
-    assert {tuple(shown["e0"]), tuple(shown["e1"])} == {("da = dy ∘ b", "a"), ("db = dy ∘ a", "b")}
+    assert {tuple(shown["e0"]), tuple(shown["e1"])} == {("a:  da = dy ∘ b",), ("b:  db = dy ∘ a",)}
     assert shown["b0"] == shown["b1"] == ["+3"]
     assert "6" in shown["n0"]
 
