@@ -66,7 +66,7 @@ class Node:
             names = ", ".join(
                 f"{tensor.name or parameter} {tensor.shape}"
                 for parameter, tensor in self.operation.named_inputs(self.inputs)
-                if is_tensor(tensor) and tensor.is_leaf
+                if is_tensor(tensor) and tensor._memory is not None
             )
             raise MutatedError(
                 f"{self.operation.name}: values that its gradient needs were changed after the forward pass\n"
@@ -84,8 +84,9 @@ def version_sum(inputs: Sequence[Any]) -> int:
     """A number that grows whenever the values of any input change."""
     total = 0
     for value in inputs:
-        if is_tensor(value):
-            total += value.version
+        memory = getattr(value, "_memory", None)
+        if memory is not None:
+            total += memory.version()
     return total
 
 

@@ -10,12 +10,17 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Iterator
+from opcode import opname
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
-from tinygrad_attn.registry import apply
+from tinygrad_attn.errors import InPlaceError, ShapeError, UnsupportedFunctionError
+from tinygrad_attn.modes import is_grad_enabled
+from tinygrad_attn.registry import IMPLEMENTATIONS, apply, unsupported
 
 if TYPE_CHECKING:
     from tinygrad_attn.tensor import Tensor
@@ -27,6 +32,95 @@ class ArrayMethods:
     """What an array can be asked to do; `Tensor` is its only subclass."""
 
     __slots__ = ()
+
+    _data: NDArray[Any]
+    requires_grad: bool
+
+    # --- NumPy's functions -----------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if kwargs.pop("out", None) is not None:
+            raise InPlaceError(
+                f"np.{ufunc.__name__}(…, out=…) would write a recorded result into an array\n"
+                "  write a = a + t instead of a += t"
+            )
+        if method != "__call__":
+            raise UnsupportedFunctionError(
+                f"np.{ufunc.__name__}.{method} has no gradient rule\n"
+                "  use np.sum for np.add.reduce, np.max for np.maximum.reduce, np.cumsum for np.add.accumulate"
+            )
+        return apply(ufunc, *inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function not in IMPLEMENTATIONS:
+            raise UnsupportedFunctionError(unsupported(function))
+        return IMPLEMENTATIONS[function](*args, **kwargs)
+
+    # --- conversions: plain values, without gradient ---------------------------------------------------------------
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        self._refuse_to_be_stored()
+        values = self._data.view()
+        values.flags.writeable = False
+        return np.array(values, dtype=dtype, copy=copy)
+
+    def __float__(self) -> float:
+        self._refuse_to_be_stored()
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        return self._data.__index__()
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    def item(self) -> Any:
+        """The single value as a Python number."""
+        if self._data.size != 1:
+            shape = self._data.shape
+            raise ShapeError(f"item() needs exactly one element\n  given shape {shape}; use tolist() or numpy()")
+        return self._data.item()
+
+    def tolist(self) -> Any:
+        """The values as nested Python lists."""
+        return self._data.tolist()
+
+    def __len__(self) -> int:
+        if self._data.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self._data.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[index] for index in range(len(self)))
+
+    def _refuse_to_be_stored(self) -> None:
+        """Raise if the caller's caller is just assigning into an array: `array[i] = t` would lose the gradient.
+
+        NumPy asks for plain values there in the same words as `np.asarray(t)` does, which is welcome to them; only the
+        instruction that the asking frame is at tells the two apart.
+        """
+        if not self.requires_grad or not is_grad_enabled():
+            return
+        asking = sys._getframe(2)
+        if opname[asking.f_code.co_code[asking.f_lasti]] in ("STORE_SUBSCR", "STORE_SLICE"):
+            raise InPlaceError(
+                "a Tensor that requires a gradient cannot be assigned into an array: the gradient would be lost\n"
+                "  use ta.index_put(array, t, index=…), np.where, np.stack or np.concatenate, which return a Tensor;\n"
+                "  for the plain values, write array[…] = t.numpy()"
+            )
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise InPlaceError(
+            "a Tensor cannot be assigned into: the recorded graph would no longer be true\n"
+            "  use ta.where(mask, value, t), or ta.index_put(t, value, index=…), which return a new Tensor"
+        )
+
+    # --- operators -------------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Tensor:
         return apply(np.add, self, other)
@@ -76,7 +170,8 @@ class ArrayMethods:
     def __getitem__(self, index: Any) -> Tensor:
         return apply(operator.getitem, self, index)
 
-    # Comparisons answer with plain boolean arrays: they have no gradient.
+    # --- comparisons -----------------------------------------------------------------------------------------------
+    # They answer with plain boolean arrays: they have no gradient.
 
     def __eq__(self, other: object) -> Any:
         return apply(np.equal, self, other)
@@ -97,6 +192,8 @@ class ArrayMethods:
         return apply(np.greater_equal, self, other)
 
     __hash__ = object.__hash__  # by identity: equal values do not make two parameters one
+
+    # --- methods ---------------------------------------------------------------------------------------------------
 
     def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         """Sum over `axis`."""
@@ -167,6 +264,14 @@ class ArrayMethods:
     def clip(self, min: Any = None, max: Any = None) -> Tensor:
         """Values kept between `min` and `max`."""
         return apply(np.clip, self, min, max)
+
+    def clone(self) -> Tensor:
+        """The same values in memory of their own, recorded."""
+        return apply(np.copy, self)
+
+    def to(self, dtype: DTypeLike) -> Tensor:
+        """Converted to another floating dtype, as `astype`."""
+        return self.astype(dtype)
 
     def astype(self, dtype: DTypeLike) -> Tensor:
         """Converted to another floating dtype; the gradient is converted back."""

@@ -15,14 +15,13 @@ backward pass and on Tensors where its own derivative is wanted, so it may use a
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
 from tinygrad_attn import explain
-from tinygrad_attn.errors import GradientError, NotFiniteError, TinygradAttnError, UnsupportedFunctionError
+from tinygrad_attn.errors import GradientError, TinygradAttnError, UnsupportedFunctionError
 from tinygrad_attn.graph import Gradient, Node, fold, sweep
 from tinygrad_attn.modes import MODES, enable_grad
 from tinygrad_attn.registry import OPERATIONS, implements
@@ -141,6 +140,7 @@ class Operation:
                 recording = recording or (value.requires_grad and modes.record)
         if recording:
             inputs = tuple(_constant(value) for value in inputs)
+            options = {name: _own(value) for name, value in options.items()} if options else options
             self._check_differentiable(inputs)
         arrays = [plain(value) for value in inputs]
         try:
@@ -153,10 +153,19 @@ class Operation:
         if not traced:
             return out
         out = np.asarray(out)
+        if out.dtype.kind != "f":
+            explain.check_real(self, out)
+            recording = False  # whole numbers and booleans have no gradient
         node = Node(self, inputs, options, saved, modes.scope) if recording else None
         if modes.detect_anomaly:
-            _watch(node, self, out, arrays)
-        return Tensor._made_by(out, node)
+            explain.watch_forward(self, node, out, arrays, options)
+        result = Tensor._made_by(out, node)
+        is_view = out.base is not None
+        for array in arrays:
+            is_view = is_view or out is array
+        if is_view:
+            result._share_memory(inputs)
+        return result
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Sort arguments into inputs and options; options may also follow the inputs by position, as in NumPy."""
@@ -255,7 +264,10 @@ class Operation:
             raw = self._pull_rules(node, gradient, out if create_graph else out._data, values, wanted)
         if selected and self.elementwise:
             raw = [(index, np.where(gradient == 0.0, 0.0, contribution)) for index, contribution in raw]
-        return [(index, self._settle(contribution, node.inputs[index], index)) for index, contribution in raw]
+        settled = [(index, self._settle(contribution, node.inputs[index], index)) for index, contribution in raw]
+        if MODES.get().detect_anomaly:
+            explain.watch_backward(node, plain(gradient), out, settled)
+        return settled
 
     def _pull_rules(
         self, node: Node, gradient: Gradient, out: Any, values: tuple[Any, ...], wanted: Sequence[int]
@@ -358,32 +370,20 @@ def _constant(value: Any) -> Any:
     return Tensor(value)
 
 
-def _watch(node: Node | None, operation: Operation, out: Any, arrays: Sequence[Any]) -> None:
-    """Anomaly detection: note the source line, and raise where the first NaN or infinity appears."""
-    line = _user_line()
-    if node is not None:
-        node.source = line
-    if out.dtype.kind != "f" or np.isfinite(out).all():
-        return
-    if all(np.isfinite(array).all() for array in arrays if getattr(array, "dtype", np.dtype(bool)).kind == "f"):
-        raise NotFiniteError(explain.first_not_finite(operation, out, arrays, line))
+def _own(option: Any) -> Any:
+    """An option fit for the graph: what can be changed later, such as an index array, is copied."""
+    if isinstance(option, (list, tuple)) and not hasattr(option, "_fields"):
+        return type(option)(_own(part) for part in option)
+    return option.copy() if isinstance(option, np.ndarray) else option
 
 
-def _user_line() -> str:
-    """The innermost line outside this package, as "file:line"."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tinygrad_attn"):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-@op(domain=lambda choose: (choose.reals(choose.shape()),))
+@op(np.copy, domain=lambda choose: (choose.reals(choose.shape()),))
 def identity(x: Any) -> Any:
     """The same values as a tensor of its own.
 
     y = x
     """
-    return np.asarray(x)
+    return np.positive(x)
 
 
 @identity.gradient("x", formula="dx = dy")

@@ -6,18 +6,17 @@ gradient rules are in `ops/`, the backward sweep is in `graph.py`.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from tinygrad_attn.errors import DtypeError, GradientError, InPlaceError, ShapeError, UnsupportedFunctionError
+from tinygrad_attn.errors import DtypeError, GradientError, InPlaceError, ShapeError
 from tinygrad_attn.graph import Node, is_tensor, sweep
 from tinygrad_attn.methods import ArrayMethods
 from tinygrad_attn.modes import MODES
-from tinygrad_attn.registry import IMPLEMENTATIONS, apply, unsupported
+from tinygrad_attn.mutation import Memory
 
 Array = NDArray[Any]
 
@@ -59,9 +58,8 @@ class Tensor(ArrayMethods):
 
     __slots__ = (
         "__weakref__",
-        "_checksum",
         "_data",
-        "_version",
+        "_memory",
         "grad",
         "hooks",
         "keeps_grad",
@@ -78,7 +76,7 @@ class Tensor(ArrayMethods):
         requires_grad: bool = False,
         name: str | None = None,
     ) -> None:
-        if isinstance(data, (list, tuple)) and any(isinstance(element, Tensor) for element in data):
+        if _holds_tensor(data):
             raise DtypeError(
                 "a list of Tensors would lose their gradients here\n  use ta.stack(list) or ta.concatenate(list)"
             )
@@ -97,8 +95,7 @@ class Tensor(ArrayMethods):
         self.grad: Array | None = None
         self.keeps_grad = False
         self.hooks: tuple[Callable[[Any], Any], ...] = ()
-        self._version = 0
-        self._checksum: int | None = None  # of memory that others can write to; None while nobody else can
+        self._memory: Memory | None = None  # None while nothing can change the values
 
     def _check_dtype(self) -> None:
         kind = self._data.dtype.kind
@@ -123,10 +120,12 @@ class Tensor(ArrayMethods):
 
         Changing the array between the forward and the backward pass is noticed and raises `MutatedError`.
         """
+        if not isinstance(array, np.ndarray):
+            raise DtypeError(f"from_numpy shares the memory of an array\n  given {type(array).__name__}; use Tensor(…)")
         tensor = Tensor._made_by(array, None)
         tensor.name, tensor.requires_grad = name, requires_grad
         tensor._check_dtype()
-        tensor._checksum = _checksum(array)
+        tensor._changeable().watch()
         return tensor
 
     @classmethod
@@ -167,14 +166,6 @@ class Tensor(ArrayMethods):
         return self.node is None
 
     @property
-    def version(self) -> int:
-        """How often the values have been changed; memory that others can write to is compared with its checksum."""
-        if self._checksum is not None and self._checksum != (current := _checksum(self._data)):
-            self._checksum = current
-            self._version += 1
-        return self._version
-
-    @property
     def data(self) -> Array:
         """The values themselves: writable for a leaf, so that `p.data -= rate * p.grad` is a step of descent.
 
@@ -182,13 +173,13 @@ class Tensor(ArrayMethods):
         """
         if self.node is not None:
             return self.numpy()
-        if self._checksum is None:
-            self._checksum = _checksum(self._data)
+        if self._data.flags.writeable:
+            self._changeable().watch()
         return self._data
 
     @data.setter
     def data(self, values: ArrayLike) -> None:
-        if self.node is not None:
+        if self.node is not None or not self._data.flags.writeable:
             raise InPlaceError(
                 "only a leaf can be given new values\n  this one was computed; change what it was computed from"
             )
@@ -197,56 +188,51 @@ class Tensor(ArrayMethods):
             raise ShapeError(
                 f"new values must have the shape of the old ones\n  expected {self.shape}, given {new.shape}"
             )
+        if not np.can_cast(new.dtype, self.dtype, "same_kind"):
+            raise DtypeError(f"new values must fit the dtype\n  expected {self.dtype}, given {new.dtype}")
         if new is not self._data:
             np.copyto(self._data, new, casting="same_kind")
         self.bump_version()
 
+    @property
+    def version(self) -> int:
+        """How often the values have been changed in place; a recorded operation remembers it."""
+        return 0 if self._memory is None else self._memory.version()
+
     def bump_version(self) -> None:
         """Say that the values were changed in place (optimisers do)."""
-        self._version += 1
-        if self._checksum is not None:
-            self._checksum = _checksum(self._data)
+        self._changeable().changed()
+
+    def move_to(self, array: Array) -> None:
+        """Let a leaf's values live in `array`, which is overwritten with them (optimisers keep parameters together)."""
+        np.copyto(array, self._data)
+        self._data = array
+        if self._memory is not None:
+            self._memory.move_to(array)
+
+    def _changeable(self) -> Memory:
+        """The record of changes of the memory that holds the values."""
+        if self._memory is None:
+            self._memory = Memory(self._data)
+        return self._memory
+
+    def _share_memory(self, sources: Sequence[Any]) -> None:
+        """Find the source that these values are a view of: what is changed there is changed here."""
+        for source in sources:
+            if isinstance(source, Tensor) and np.may_share_memory(self._data, source._data):
+                if source.node is None:
+                    self._memory = source._changeable()
+                elif source._memory is not None:
+                    self._memory = source._memory
+                else:  # a recorded result that nobody may write to, so not through a view of it either
+                    self._data = self.numpy()
+                return
 
     def numpy(self) -> Array:
         """The plain values as a read-only view, without gradient."""
         view = self._data.view()
         view.flags.writeable = False
         return view
-
-    def item(self) -> Any:
-        """The single value as a Python number."""
-        if self.size != 1:
-            raise ShapeError(f"item() needs exactly one element\n  given shape {self.shape}; use tolist() or numpy()")
-        return self._data.item()
-
-    def tolist(self) -> Any:
-        """The values as nested Python lists."""
-        return self._data.tolist()
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
-        return np.array(self.numpy(), dtype=dtype, copy=copy)
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __index__(self) -> int:
-        return self._data.__index__()
-
-    def __bool__(self) -> bool:
-        return bool(self._data)
-
-    def __len__(self) -> int:
-        if self.ndim == 0:
-            raise TypeError("len() of a 0-d tensor")
-        return len(self._data)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if self.ndim == 0:
-            raise TypeError("iteration over a 0-d tensor")
-        return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
         values = np.array2string(self._data, separator=", ", prefix="Tensor(", threshold=60)
@@ -315,14 +301,19 @@ class Tensor(ArrayMethods):
         """Switch the gradient of a leaf on or off; returns self."""
         if self.node is not None:
             raise GradientError("only a leaf can change requires_grad\n  use detach() to cut a computed tensor off")
-        self.requires_grad = requires_grad
-        self._check_dtype()
+        before, self.requires_grad = self.requires_grad, requires_grad
+        try:
+            self._check_dtype()
+        except DtypeError:
+            self.requires_grad = before
+            raise
         return self
 
     def detach(self) -> Tensor:
         """The same values as a constant: shares memory, carries no gradient."""
         tensor = Tensor._made_by(self._data, None)
         tensor.name = self.name
+        tensor._share_memory((self,))
         return tensor
 
     def retain_grad(self) -> Tensor:
@@ -355,37 +346,11 @@ class Tensor(ArrayMethods):
     def __reduce__(self) -> NoReturn:
         raise TypeError("Tensors are not pickled: a pickle can run code\n  use tinygrad_attn.serialize.save")
 
-    # --- NumPy's protocols -----------------------------------------------------------------------------------------
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if kwargs.pop("out", None) is not None:
-            raise InPlaceError(
-                f"np.{ufunc.__name__}(…, out=…) would write a recorded result into an array\n"
-                "  write a = a + t instead of a += t"
-            )
-        if method != "__call__":
-            raise UnsupportedFunctionError(f"np.{ufunc.__name__}.{method} has no gradient rule\n  {_UFUNC_METHODS}")
-        return apply(ufunc, *inputs, **kwargs)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if function not in IMPLEMENTATIONS:
-            raise UnsupportedFunctionError(unsupported(function))
-        return IMPLEMENTATIONS[function](*args, **kwargs)
-
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise InPlaceError(
-            "a Tensor cannot be assigned into: the recorded graph would no longer be true\n"
-            "  use ta.where(mask, value, t), or ta.index_put(t, index, value), which return a new Tensor"
-        )
-
-
-_UFUNC_METHODS = "use np.sum for np.add.reduce, np.max for np.maximum.reduce, np.cumsum for np.add.accumulate"
-
-
-def _checksum(array: Array) -> int:
-    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data) if array.size else 0
-
 
 def plain(value: Any) -> Any:
     """The array behind a Tensor; anything else as it is."""
     return value._data if is_tensor(value) else value
+
+
+def _holds_tensor(data: Any) -> bool:
+    return isinstance(data, (list, tuple)) and any(isinstance(x, Tensor) or _holds_tensor(x) for x in data)
