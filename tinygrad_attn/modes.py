@@ -5,10 +5,9 @@ The switches live in one context variable, so threads and coroutines do not see 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar, cast, overload
 
@@ -23,6 +22,7 @@ class Modes(NamedTuple):
     keep_grads: bool = False
     detect_anomaly: bool = False
     scope: str = ""
+    outer: Modes | None = None  # what was in force around the block that set these
 
 
 MODES: ContextVar[Modes] = ContextVar("tinygrad_attn_modes", default=Modes())  # noqa: B039 (a NamedTuple is immutable)
@@ -36,14 +36,14 @@ class ModeSwitch:
     """
 
     def __init__(self, **switches: Any) -> None:
-        self.switches = switches
-        self._entered: list[Any] = []
+        self.switches = switches  # nothing else: one switch may be entered twice, and by several threads
 
     def __enter__(self) -> None:
-        self._entered.append(MODES.set(MODES.get()._replace(**self.switches)))
+        modes = MODES.get()
+        MODES.set(modes._replace(**self.switches, outer=modes))
 
     def __exit__(self, *_: object) -> None:
-        MODES.reset(self._entered.pop())
+        MODES.set(MODES.get().outer or Modes())
 
     def __call__(self, function: F) -> F:
         """Decorate `function`."""
@@ -129,12 +129,7 @@ def is_grad_enabled() -> bool:
     return MODES.get().record
 
 
-@contextlib.contextmanager
-def scope(name: str) -> Iterator[None]:
+def scope(name: str) -> ModeSwitch:
     """Mark what is recorded inside as belonging to `name`, below the scope already in force."""
-    modes = MODES.get()
-    token = MODES.set(modes._replace(scope=f"{modes.scope}.{name}" if modes.scope else name))
-    try:
-        yield
-    finally:
-        MODES.reset(token)
+    outer = MODES.get().scope
+    return ModeSwitch(scope=f"{outer}.{name}" if outer else name)
