@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import linecache
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.exceptions import AxisError
 
-from tinygrad_attn.errors import AxisRangeError, DtypeError, IndexRangeError, ShapeError, TinygradAttnError
+from tinygrad_attn.errors import (
+    AxisRangeError,
+    DtypeError,
+    IndexRangeError,
+    NotFiniteError,
+    ShapeError,
+    TinygradAttnError,
+)
 from tinygrad_attn.graph import is_tensor
 
 if TYPE_CHECKING:
+    from tinygrad_attn.graph import Node
     from tinygrad_attn.operation import Operation
+    from tinygrad_attn.tensor import Tensor
 
 
 def failure(
@@ -38,8 +49,7 @@ def operands(operation: Operation, inputs: Sequence[Any]) -> str:
             name = getattr(value, "name", None)
             shape = value.shape if hasattr(value, "shape") else np.shape(value)
             rows.append((f"{parameter} ({name})" if name else parameter, str(shape)))
-    width = max((len(label) for label, _ in rows), default=0)
-    return "\n".join(f"    {label:<{width}}  {shape}" for label, shape in rows)
+    return _aligned(rows) if rows else "    (no operands)"
 
 
 def broadcast_clash(*shapes: tuple[int, ...], **_: Any) -> str | None:
@@ -78,15 +88,105 @@ def reshape_clash(x: tuple[int, ...], *, shape: Any) -> str | None:
     return f"{size} elements of shape {x} do not fill shape {shape}\n  one length may be -1 to be worked out"
 
 
-def first_not_finite(operation: Operation, out: Any, arrays: Sequence[Any], line: str) -> str:
-    """The message for the operation that makes the first NaN or infinity."""
-    place = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])
-    rows = []
-    for index, value in enumerate(arrays):
-        if value is not None:
-            given = np.asarray(value)
-            at = place if given.shape == np.shape(out) else ()
-            shown = given[at] if at or given.ndim == 0 else f"shape {given.shape}"
-            rows.append(f"    {operation.parameter_at(index)} = {shown}")
-    inputs = "\n".join(rows)
-    return f"{operation.name} made {out[place]} at {place} from finite inputs\n{inputs}\n  at {line}"
+# --- the first NaN or infinity -------------------------------------------------------------------------------------
+
+
+def watch_forward(
+    operation: Operation, node: Node | None, out: Any, arrays: Sequence[Any], options: dict[str, Any]
+) -> None:
+    """Note the line of user code that applied `operation`, and raise if it made a NaN or an infinity.
+
+    One that was put in, among the inputs or as an option (a masked score is filled with −∞), is no anomaly.
+    """
+    line = user_line()
+    if node is not None:
+        node.source = line
+    if _is_finite(out) or not all(_is_finite(value) for value in (*arrays, *options.values())):
+        return
+    place = _first_place(out)
+    rows = [
+        (operation.parameter_at(index), _shown(value, place, np.shape(out)))
+        for index, value in enumerate(arrays)
+        if value is not None
+    ]
+    raise NotFiniteError(
+        f"{operation.name} made {out[place]} at {place} from finite inputs\n{_aligned(rows)}\n{_quoted(line)}"
+    )
+
+
+def watch_backward(node: Node, gradient: Any, out: Tensor, contributions: Sequence[tuple[int, Any]]) -> None:
+    """Raise if a gradient rule of `node` made a NaN or an infinity from a finite gradient."""
+    if not _is_finite(gradient):
+        return
+    for index, contribution in contributions:
+        values = np.asarray(contribution)
+        if _is_finite(values):
+            continue
+        operation, place = node.operation, _first_place(values)
+        parameter = operation.parameter_at(index)
+        rows = [
+            (name, _shown(value.numpy() if is_tensor(value) else value, place, values.shape))
+            for name, value in operation.named_inputs(node.inputs)
+            if value is not None
+        ]
+        rows.append(("result", _shown(out.numpy(), place, values.shape)))
+        rows.append(("gradient of the result", _shown(gradient, place, values.shape)))
+        formula = operation.formulas.get(operation.parameters[min(index, len(operation.parameters) - 1)])
+        raise NotFiniteError(
+            f"{operation.name}: the gradient of {parameter} is {values[place]} at {place}, "
+            f"made from a finite gradient of the result\n{_aligned(rows)}\n"
+            + (f"  rule: {formula}\n" if formula else "")
+            + _quoted(node.source)
+        )
+
+
+def user_line() -> str:
+    """The innermost line outside this package, as "file:line"."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tinygrad_attn"):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def check_real(operation: Operation, out: Any) -> None:
+    """Raise if an operation made anything but real numbers and booleans.
+
+    Raises:
+        DtypeError: complex numbers, objects, strings.
+    """
+    if out.dtype.kind not in "fiub":
+        raise DtypeError(
+            f"{operation.name}: a Tensor holds real numbers or booleans\n  the result has dtype {out.dtype}"
+        )
+
+
+def _is_finite(value: Any) -> bool:
+    values = np.asarray(value)
+    return values.dtype.kind != "f" or bool(np.isfinite(values).all())
+
+
+def _first_place(values: Any) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+
+
+def _shown(value: Any, place: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """The element of `value` that meets `place` of an array of `shape`, or its shape if none does."""
+    values = np.asarray(value)
+    try:
+        return str(np.broadcast_to(values, shape)[place])
+    except ValueError:
+        return f"shape {values.shape}"
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> str:
+    width = max(len(label) for label, _ in rows)
+    return "\n".join(f"    {label:<{width}}  {shown}" for label, shown in rows)
+
+
+def _quoted(line: str | None) -> str:
+    """Where it was computed, and the words of that line."""
+    if line is None:
+        return "  run the forward pass inside detect_anomaly() too, to see the line that computed it"
+    file, _, number = line.rpartition(":")
+    words = linecache.getline(file, int(number)).strip()
+    return f"  computed at {line}" + (f"\n    {words}" if words else "")
