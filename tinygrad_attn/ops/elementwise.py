@@ -98,8 +98,8 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
 def power(a: Any, b: Any) -> Any:
     """Base `a` raised to `b`.
 
-    y = aᵇ. The derivative by the base is 0 where b = 0, also at a = 0; the derivative by the exponent is 0 at a = 0
-    (no logarithm of the base is taken unless the exponent requires a gradient).
+    y = aᵇ. At a = 0 the derivative by the base is 0 for b = 0, and the one by the exponent is 0 for b ≥ 0; no
+    logarithm of the base is taken unless the exponent requires a gradient.
     """
     return np.power(a, b)
 
@@ -108,12 +108,14 @@ def power(a: Any, b: Any) -> Any:
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     if isinstance(b, (int, float)):
         return g * b * np.power(a, b - 1) if b != 0 else np.zeros_like(g)
-    return g * b * np.power(a, np.where(b == 0, 1.0, b - 1))
+    base = np.where(np.logical_and(np.equal(a, 0), np.equal(b, 0)), 1.0, a)
+    return g * b * np.power(base, b - 1.0)
 
 
 @power.gradient("b", formula="db = dy ∘ y ln a")
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
-    return g * out * np.log(np.where(np.equal(a, 0), 1.0, a))
+    base = np.where(np.logical_and(np.equal(a, 0), np.greater_equal(b, 0)), 1.0, a)
+    return g * out * np.log(base)
 
 
 @op(np.negative, symbol="−", elementwise=True, domain=reals())

@@ -13,6 +13,7 @@ from tinygrad_attn.domain import Chooser, broadcastable, reals
 from tinygrad_attn.errors import MaskError
 from tinygrad_attn.explain import broadcast_clash
 from tinygrad_attn.operation import op
+from tinygrad_attn.ops.choose import keep_where
 
 
 @op(np.absolute, symbol="|x|", elementwise=True, domain=reals(avoid=(0.0,)))
@@ -46,14 +47,19 @@ def maximum(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
 
+def _larger_gets_it(mine: Any, other: Any, g: Any) -> Any:
+    """The gradient where `mine` is the larger one, half of it where both are equal, else 0."""
+    return keep_where(np.greater(mine, other), g) + keep_where(np.equal(mine, other), 0.5 * g)
+
+
 @maximum.gradient("a", formula="da = dy where a > b, dy/2 where a = b")
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
-    return np.where(np.greater(a, b), g, np.where(np.equal(a, b), 0.5 * g, 0.0))
+    return _larger_gets_it(a, b, g)
 
 
 @maximum.gradient("b", formula="db = dy where b > a, dy/2 where a = b")
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
-    return np.where(np.greater(b, a), g, np.where(np.equal(a, b), 0.5 * g, 0.0))
+    return _larger_gets_it(b, a, g)
 
 
 @op(np.minimum, symbol="min", elementwise=True, domain=_apart, clash=broadcast_clash)
@@ -67,12 +73,12 @@ def minimum(a: Any, b: Any) -> Any:
 
 @minimum.gradient("a", formula="da = dy where a < b, dy/2 where a = b")
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
-    return np.where(np.less(a, b), g, np.where(np.equal(a, b), 0.5 * g, 0.0))
+    return _larger_gets_it(b, a, g)
 
 
 @minimum.gradient("b", formula="db = dy where b < a, dy/2 where a = b")
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
-    return np.where(np.less(b, a), g, np.where(np.equal(a, b), 0.5 * g, 0.0))
+    return _larger_gets_it(a, b, g)
 
 
 @op(
@@ -94,7 +100,7 @@ def clip(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
 
 @clip.gradient("x", formula="dx = dy where min ≤ x ≤ max")
 def _(g: Any, out: Any, x: Any, *, min: float | None, max: float | None) -> Any:
-    return np.where(np.equal(x, out), g, 0.0)
+    return keep_where(np.equal(x, out), g)
 
 
 def _selection(choose: Chooser) -> tuple[Any, ...]:
@@ -125,12 +131,12 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 @where.gradient("x", formula="dx = dz where the condition holds, else 0")
 def _(g: Any, out: Any, condition: Any, x: Any, y: Any) -> Any:
-    return np.where(condition, g, 0.0)
+    return keep_where(condition, g)
 
 
 @where.gradient("y", formula="dy = 0 where the condition holds, else dz")
 def _(g: Any, out: Any, condition: Any, x: Any, y: Any) -> Any:
-    return np.where(condition, 0.0, g)
+    return keep_where(np.logical_not(condition), g)
 
 
 def _masked(choose: Chooser) -> tuple[Any, ...]:
@@ -165,4 +171,4 @@ def masked_fill(x: Any, mask: Any, *, value: float) -> Any:
 
 @masked_fill.gradient("x", formula="dx = 0 where masked, else dy")
 def _(g: Any, out: Any, x: Any, mask: Any, *, value: float) -> Any:
-    return np.where(mask, 0.0, g)
+    return keep_where(np.logical_not(mask), g)

@@ -9,6 +9,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from tinygrad_attn.domain import any_axes, any_axis_or_none, distinct, flag, reals
 from tinygrad_attn.operation import op
+from tinygrad_attn.ops.choose import keep_where
 
 Axis = int | tuple[int, ...] | None
 _AXES: dict[str, Any] = {"axis": any_axes, "keepdims": flag}
@@ -108,8 +109,8 @@ def min(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
 @min.gradient("x", formula="dxᵢ = dy / (number of minima) where xᵢ = y, else 0")
 def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
     chosen = np.equal(x, spread(out, x, axis, keepdims))
-    share = chosen / np.sum(chosen, axis=axis, keepdims=True)
-    return spread(g, x, axis, keepdims) * share.astype(x.dtype)
+    number = np.sum(chosen, axis=axis, keepdims=True)  # how many share
+    return keep_where(chosen, spread(g, x, axis, keepdims) / number.astype(x.dtype))
 
 
 @op(np.prod, symbol="Π", domain=reals(min_side=1), options=_AXES)
