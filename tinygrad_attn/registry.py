@@ -42,18 +42,25 @@ def apply(numpy_function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def unsupported(numpy_function: Callable[..., Any]) -> str:
     """The message for a NumPy function without a counterpart here."""
-    name = numpy_function.__name__
-    nearest = difflib.get_close_matches(name, sorted(supported_names()), n=1, cutoff=0.5)
-    if nearest:
-        hint = f"np.{nearest[0]} is the nearest function that has one"
-    else:
-        hint = "docs/numpy.md lists those that have one"
+    name = numpy_name(numpy_function)
+    nearest = difflib.get_close_matches(name, sorted(supported_names()), n=1, cutoff=0.6)
+    hint = (
+        f"{nearest[0]} is the nearest function that has one" if nearest else "docs/numpy.md lists those that have one"
+    )
     return (
-        f"np.{name} has no gradient rule for a Tensor\n"
-        f"  {hint}; for plain values without a gradient, call np.{name}(tensor.numpy())"
+        f"{name} has no gradient rule for a Tensor\n"
+        f"  {hint}; for plain values without a gradient, call {name}(tensor.numpy())"
     )
 
 
 def supported_names() -> Iterable[str]:
     """Names of the NumPy functions that accept a Tensor."""
-    return {function.__name__ for function in IMPLEMENTATIONS}
+    return {numpy_name(function) for function in IMPLEMENTATIONS if function.__name__ != "getitem"}
+
+
+def numpy_name(function: Callable[..., Any]) -> str:
+    """What users write for a NumPy function, such as "np.linalg.norm"."""
+    if not hasattr(function, "__module__"):  # a method
+        return f"ndarray.{function.__name__}"
+    home = getattr(function, "__module__", None) or "numpy"
+    return f"{home.replace('numpy', 'np', 1)}.{function.__name__}"

@@ -1,9 +1,10 @@
 """All operations; importing this package fills the registry."""
 
 from tinygrad_attn.ops import plain as _plain  # noqa: F401 (imported for what it registers)
-from tinygrad_attn.ops.activation import gelu_tanh, relu, sigmoid, silu, softplus
+from tinygrad_attn.ops.activation import gelu_tanh, hardswish, relu, relu6, sigmoid, silu, softplus
 from tinygrad_attn.ops.attention import attention, attention_weights, scaled_dot_product_attention
 from tinygrad_attn.ops.dropout import apply_keep_mask, dropout
+from tinygrad_attn.ops.einsum import dot, einsum, inner, outer, sum_of_products, tensordot, vdot
 from tinygrad_attn.ops.elementwise import (
     add,
     cos,
@@ -24,7 +25,7 @@ from tinygrad_attn.ops.elementwise import (
     tanh,
 )
 from tinygrad_attn.ops.index import embedding, getitem, index_put, scatter_add, sum_rows
-from tinygrad_attn.ops.linalg import linear, matmul
+from tinygrad_attn.ops.linalg import linear, matmul, norm
 from tinygrad_attn.ops.loss import cross_entropy
 from tinygrad_attn.ops.norm import layer_norm
 from tinygrad_attn.ops.piecewise import absolute, clip, masked_fill, maximum, minimum, where
@@ -60,7 +61,9 @@ __all__ = [
     "cross_entropy",
     "cumsum",
     "divide",
+    "dot",
     "dropout",
+    "einsum",
     "embedding",
     "exp",
     "expand_dims",
@@ -68,7 +71,9 @@ __all__ = [
     "flip",
     "gelu_tanh",
     "getitem",
+    "hardswish",
     "index_put",
+    "inner",
     "layer_norm",
     "linear",
     "log",
@@ -85,12 +90,15 @@ __all__ = [
     "moveaxis",
     "multiply",
     "negative",
+    "norm",
+    "outer",
     "positive",
     "power",
     "prod",
     "ravel",
     "reciprocal",
     "relu",
+    "relu6",
     "reshape",
     "scaled_dot_product_attention",
     "scatter_add",
@@ -107,10 +115,13 @@ __all__ = [
     "std",
     "subtract",
     "sum",
+    "sum_of_products",
     "sum_rows",
     "swapaxes",
     "tanh",
+    "tensordot",
     "transpose",
     "var",
+    "vdot",
     "where",
 ]

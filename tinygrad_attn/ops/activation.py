@@ -1,4 +1,4 @@
-"""Activation functions: relu, gelu, sigmoid, silu, softplus."""
+"""Activation functions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from tinygrad_attn.domain import reals
 from tinygrad_attn.operation import op
+from tinygrad_attn.ops.choose import keep_where
 
 
 @op(elementwise=True, domain=reals(avoid=(0.0,)))
@@ -25,7 +26,42 @@ def relu(x: Any) -> Any:
 
 @relu.gradient("x", formula="dx = dy where x > 0")
 def _(g: Any, out: Any, x: Any) -> Any:
-    return g * np.greater(x, 0)  # a product, since choosing element by element takes 15 times as long
+    return keep_where(np.greater(x, 0), g)
+
+
+@op(elementwise=True, domain=reals(low=-1.0, high=8.0, avoid=(0.0, 6.0)))
+def relu6(x: Any) -> Any:
+    """Relu that stops at 6; the slopes at 0 and at 6 are taken as 0.
+
+    y = min(max(x, 0), 6)
+
+    Source:
+        Krizhevsky (2010), "Convolutional deep belief networks on CIFAR-10".
+    """
+    return np.clip(x, 0, 6)
+
+
+@relu6.gradient("x", formula="dx = dy where 0 < x < 6")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return keep_where(np.logical_and(np.greater(x, 0), np.less(x, 6)), g)
+
+
+@op(elementwise=True, domain=reals(low=-4.0, high=4.0, avoid=(-3.0, 3.0)))
+def hardswish(x: Any) -> Any:
+    """Silu with a piecewise linear sigmoid; the slope at −3 is taken as 0, at 3 as 1.
+
+    y = x · min(max(x + 3, 0), 6) / 6
+
+    Source:
+        Howard et al. (2019), arXiv:1905.02244, §5.2.
+    """
+    return x * np.clip(x + 3.0, 0, 6) / 6.0
+
+
+@hardswish.gradient("x", formula="dx = 0 for x ≤ −3, dy for x ≥ 3, (2x + 3)/6 ∘ dy between")
+def _(g: Any, out: Any, x: Any) -> Any:
+    between = keep_where(np.less(np.absolute(x), 3), g * (2.0 * x + 3.0) / 6.0)
+    return between + keep_where(np.greater_equal(x, 3), g)
 
 
 @op(symbol="σ", elementwise=True, domain=reals(low=-4.0, high=4.0))

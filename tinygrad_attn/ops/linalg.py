@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix products and norms."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_attn.domain import Chooser, Shape, broadcastable
+from tinygrad_attn.domain import Chooser, Shape, any_axis, broadcastable, flag, one_of, reals
+from tinygrad_attn.errors import OptionError
 from tinygrad_attn.explain import matmul_clash
 from tinygrad_attn.operation import op
+from tinygrad_attn.ops.reduce import spread
 
 
 def _factors(choose: Chooser) -> tuple[Any, ...]:
@@ -56,6 +58,49 @@ def as_matrices(g: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
 def as_rows(x: Any) -> Any:
     """All leading axes in one: (..., n) -> (rows, n)."""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+@op(
+    np.linalg.norm,
+    symbol="‖x‖",
+    domain=reals(min_dims=1, min_side=1, low=0.1),
+    options={"ord": one_of(None, 1, 2, 3), "axis": any_axis, "keepdims": flag},
+)
+def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Length of a vector: of all elements together, or of those along `axis`.
+
+    y = (Σᵢ |xᵢ|ᵖ)^(1/p), for p = ∞ the largest |xᵢ|. Where y = 0 all derivatives are taken as 0, and an element that
+    equals the largest shares its gradient.
+
+    Args:
+        x: (..., n, ...), floating.
+        ord: p ≥ 1; 2 if None. "fro" is 2 over two axes.
+        axis: one axis, two for a matrix ("fro" only), or None.
+        keepdims: keep the axis, with length 1.
+    Raises:
+        OptionError: p < 1, or a norm of matrices other than "fro".
+    """
+    of_matrix = (isinstance(axis, tuple) and len(axis) == 2) or (axis is None and x.ndim == 2)
+    if ord not in (None, "fro") and (of_matrix or isinstance(ord, str) or ord < 1):
+        raise OptionError(
+            f"norm: ord must be at least 1 for vectors, and None or 'fro' for matrices\n"
+            f"  given {ord!r}; say axis=-1 for the norm of each row"
+        )
+    return np.linalg.norm(x, ord, axis, keepdims)
+
+
+@norm.gradient("x", formula="dxᵢ = dy · sign(xᵢ) (|xᵢ| / y)ᵖ⁻¹, and 0 where y = 0")
+def _(g: Any, out: Any, x: Any, *, ord: Any, axis: Any, keepdims: bool) -> Any:
+    y = spread(out, x, axis, keepdims)
+    length = np.where(np.equal(y, 0), 1.0, y)
+    if ord in (None, 2, "fro"):
+        unit = x / length
+    elif ord == math.inf:
+        largest = np.equal(np.absolute(x), y)
+        unit = np.sign(x) * largest / np.sum(largest, axis=axis, keepdims=True)
+    else:
+        unit = np.sign(x) * np.power(np.absolute(x) / length, ord - 1)
+    return spread(g, x, axis, keepdims) * np.where(np.equal(y, 0), 0.0, unit)
 
 
 def linear_definition(x: Any, weight: Any, bias: Any = None) -> Any:
