@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 import tinygrad_attn as ta
 from transformer import CausalConfig, CausalLM, Transformer, TransformerConfig
+from transformer.steps import StepOutput
 
 PAD, START, END = 0, 1, 2
 
@@ -71,3 +73,35 @@ def numeric_gradient(f: Callable[[], float], parameter: ta.Tensor, step: float =
         slopes[index] = (values[0] - values[1]) / (2 * step)
     parameter.data = start
     return slopes
+
+
+class Scripted:
+    """A "model" whose next-token probabilities are a function of the tokens so far: for tests of the loop itself.
+
+    Args:
+        probabilities: tokens of one row, as a tuple without the prompt -> probabilities over the vocabulary.
+    """
+
+    def __init__(self, probabilities: Callable[[tuple[int, ...]], Any]) -> None:
+        self.probabilities = probabilities
+        self.calls = 0
+
+    def begin_decoding(self, src: Any, **_: Any) -> Any:
+        self.prompt = np.full((len(np.asarray(src)), 1), START)
+        return self
+
+    def next(self, tokens: Any, *, return_weights: bool = False) -> StepOutput:
+        self.calls += 1
+        with np.errstate(divide="ignore"):
+            return StepOutput(np.log([self.probabilities(tuple(map(int, row[1:]))) for row in tokens]))
+
+    def select(self, rows: Any) -> None:
+        pass
+
+
+def every_sequence(vocabulary: int, length: int) -> Iterator[tuple[int, ...]]:
+    """All that can be written in at most `length` tokens: sequences that end with END, or are as long as allowed."""
+    for size in range(1, length + 1):
+        for sequence in itertools.product(range(vocabulary), repeat=size):
+            if END not in sequence[:-1] and (sequence[-1] == END or size == length):
+                yield sequence
