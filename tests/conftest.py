@@ -9,6 +9,9 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
+# Before NumPy is imported: arrays in tests are small, and a second BLAS thread waits for the first in a busy loop.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
