@@ -1,7 +1,7 @@
 """Module and Parameter: a model as a tree of attributes.
 
 Nothing is registered anywhere: a module's parameters and children are the attributes that hold a `Parameter` or a
-`Module`, in the order in which they were first assigned.
+`Module`, in the order in which they were first assigned; a module's own parameters come before its children's.
 """
 
 from __future__ import annotations
