@@ -169,7 +169,7 @@ def test_each_extra_brings_what_it_is_named_for(pyproject: dict[str, Any]) -> No
     assert brought == {
         "render": {"pygraphviz"},
         "plot": {"matplotlib"},
-        "lesson": {"tinygrad-attn[plot,io]", "rich", "jinja2", "latex2mathml", "babel"},
+        "lesson": {"tinygrad-attn[plot,io]", "rich", "jinja2", "latex2mathml", "babel", "threadpoolctl"},
         "io": {"safetensors"},
         "tokenizers": {"tokenizers"},
         "mpi": {"mpi4py", "mpich"},
