@@ -1,4 +1,4 @@
-"""Normalisation over the last axis."""
+"""Normalisation over the last axis: layer_norm, rms_norm."""
 
 from __future__ import annotations
 
@@ -68,3 +68,48 @@ def _(g: Any, saved: Any, x: Any, gain: Any, bias: Any, *, eps: float) -> Any:
     dx -= normed * mean_weighted
     dx *= inverse_std
     return dx, dgain, dbias
+
+
+def rms_norm_definition(x: Any, gain: Any, *, eps: float = 1e-5) -> Any:
+    """Divide by the root of the mean square and scale: what `rms_norm` must equal."""
+    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * gain
+
+
+def _scaled(choose: Chooser) -> tuple[Any, ...]:
+    width = choose.integer(1, 4)
+    return choose.reals((*choose.shape(0, 2), width)), choose.reals((width,))
+
+
+@op(
+    reference=rms_norm_definition,
+    domain=_scaled,
+    options={"eps": lambda choose, inputs: 1e-2},
+    clash=broadcast_clash,
+)
+def rms_norm(x: Any, gain: Any, *, eps: float = 1e-5) -> Any:
+    """Each vector along the last axis with mean square 1, then scaled; unlike `layer_norm` it is not centred.
+
+    y = x̂ ∘ gain,  x̂ = x / √(mean x² + eps)
+
+    Args:
+        x: (..., d).
+        gain: (d,).
+        eps: added to the mean square, inside the root; a vector of zeros stays one, with finite gradients.
+    Source:
+        Zhang and Sennrich (2019), arXiv:1910.07467, equation 4.
+    """
+    mean_of = np.full((x.shape[-1], 1), 1.0 / x.shape[-1], x.dtype)  # a product with it is a mean over the last axis
+    inverse_rms = 1.0 / np.sqrt((x * x) @ mean_of + eps)  # (..., 1)
+    normed = x * inverse_rms
+    return normed * gain, (normed, inverse_rms)
+
+
+@rms_norm.gradients("x", "gain", formula="dx = (dx̂ − x̂ mean dx̂∘x̂) / rms; dgain = Σ dy∘x̂")
+def _(g: Any, saved: Any, x: Any, gain: Any, *, eps: float) -> Any:
+    normed, inverse_rms = saved
+    width = x.shape[-1]
+    mean_of = np.full((width, 1), 1.0 / width, g.dtype)
+    weighted = g * normed  # (..., d)
+    dgain = np.ones(g.size // width, g.dtype) @ weighted.reshape(-1, width)
+    mean_weighted = (weighted * gain) @ mean_of  # (..., 1)
+    return (g * gain - normed * mean_weighted) * inverse_rms, dgain
