@@ -1,7 +1,11 @@
-"""Arithmetic and elementwise functions, each with its derivative."""
+"""Arithmetic, exponentials, logarithms and roots, element by element.
+
+Where a slope is infinite (the roots and logarithms at 0) it is infinite here too; `detect_anomaly` names the element.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ import numpy as np
 from tinygrad_attn.domain import broadcasting, reals
 from tinygrad_attn.explain import broadcast_clash
 from tinygrad_attn.operation import op
+from tinygrad_attn.ops.activation import sigmoid
 
 ANY: dict[str, Any] = {}
 POSITIVE: dict[str, Any] = {"low": 0.2, "high": 3.0}
@@ -118,6 +123,25 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     return g * out * np.log(base)
 
 
+@op(np.float_power, symbol="pow", elementwise=True, domain=broadcasting(POSITIVE, NOT_ZERO), clash=broadcast_clash)
+def float_power(a: Any, b: Any) -> Any:
+    """Base `a` raised to `b`, computed in float64 whatever the operands are, as NumPy does it.
+
+    y = aᵇ, with the slopes of `power`
+    """
+    return np.float_power(a, b)
+
+
+@float_power.gradient("a", formula="da = dy ∘ b aᵇ⁻¹")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return power.rules["a"](g, out, a, b)
+
+
+@float_power.gradient("b", formula="db = dy ∘ y ln a")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return power.rules["b"](g, out, a, b)
+
+
 @op(np.negative, symbol="−", elementwise=True, domain=reals())
 def negative(x: Any) -> Any:
     """Every sign turned.
@@ -205,6 +229,48 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g / x
 
 
+@op(np.exp2, symbol="2ˣ", elementwise=True, domain=reals())
+def exp2(x: Any) -> Any:
+    """Two raised to x.
+
+    y = 2ˣ
+    """
+    return np.exp2(x)
+
+
+@exp2.gradient("x", formula="dx = y ln 2 ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * out * math.log(2.0)
+
+
+@op(np.log2, symbol="log₂", elementwise=True, domain=reals(**POSITIVE))
+def log2(x: Any) -> Any:
+    """Logarithm to base 2.
+
+    y = log₂ x
+    """
+    return np.log2(x)
+
+
+@log2.gradient("x", formula="dx = dy / (x ln 2)")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g / (x * math.log(2.0))
+
+
+@op(np.log10, symbol="log₁₀", elementwise=True, domain=reals(**POSITIVE))
+def log10(x: Any) -> Any:
+    """Logarithm to base 10.
+
+    y = log₁₀ x
+    """
+    return np.log10(x)
+
+
+@log10.gradient("x", formula="dx = dy / (x ln 10)")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g / (x * math.log(10.0))
+
+
 @op(np.expm1, elementwise=True, domain=reals())
 def expm1(x: Any) -> Any:
     """Exponential minus one, exact near zero.
@@ -233,6 +299,25 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g / (1.0 + x)
 
 
+@op(np.logaddexp, elementwise=True, domain=broadcasting(ANY, ANY), clash=broadcast_clash)
+def logaddexp(a: Any, b: Any) -> Any:
+    """Logarithm of the sum of two exponentials, without overflow.
+
+    y = ln(eᵃ + eᵇ). Of −∞ and −∞ the result is −∞ and both gradients are 0.
+    """
+    return np.logaddexp(a, b)
+
+
+@logaddexp.gradient("a", formula="da = σ(a − b) ∘ dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g * sigmoid(a - np.where(np.equal(out, -np.inf), np.inf, b))
+
+
+@logaddexp.gradient("b", formula="db = σ(b − a) ∘ dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g * sigmoid(b - np.where(np.equal(out, -np.inf), np.inf, a))
+
+
 @op(np.sqrt, symbol="√", elementwise=True, domain=reals(**POSITIVE))
 def sqrt(x: Any) -> Any:
     """Square root; its slope at 0 is infinite, which `detect_anomaly` reports.
@@ -247,46 +332,15 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g / (2.0 * out)
 
 
-# --- trigonometric and hyperbolic --------------------------------------------------------------------------------
+@op(np.cbrt, symbol="∛", elementwise=True, domain=reals(low=-3.0, high=3.0, avoid=(0.0,)))
+def cbrt(x: Any) -> Any:
+    """Cube root, of negative numbers too; its slope at 0 is infinite, which `detect_anomaly` reports.
 
-
-@op(np.sin, elementwise=True, domain=reals())
-def sin(x: Any) -> Any:
-    """Sine of an angle in radians.
-
-    y = sin x
+    y = ∛x
     """
-    return np.sin(x)
+    return np.cbrt(x)
 
 
-@sin.gradient("x", formula="dx = cos x ∘ dy")
+@cbrt.gradient("x", formula="dx = dy / 3y²")
 def _(g: Any, out: Any, x: Any) -> Any:
-    return g * np.cos(x)
-
-
-@op(np.cos, elementwise=True, domain=reals())
-def cos(x: Any) -> Any:
-    """Cosine of an angle in radians.
-
-    y = cos x
-    """
-    return np.cos(x)
-
-
-@cos.gradient("x", formula="dx = −sin x ∘ dy")
-def _(g: Any, out: Any, x: Any) -> Any:
-    return -g * np.sin(x)
-
-
-@op(np.tanh, elementwise=True, domain=reals())
-def tanh(x: Any) -> Any:
-    """Hyperbolic tangent.
-
-    y = tanh x
-    """
-    return np.tanh(x)
-
-
-@tanh.gradient("x", formula="dx = (1 − y²) ∘ dy")
-def _(g: Any, out: Any, x: Any) -> Any:
-    return g * (1.0 - out * out)
+    return g / (3.0 * out * out)

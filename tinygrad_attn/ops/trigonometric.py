@@ -1,0 +1,244 @@
+"""Trigonometric and hyperbolic functions and their inverses; angles are in radians.
+
+An inverse whose slope is infinite at the end of its range (arcsin at ±1, arccosh at 1, arctanh at ±1) has that infinite
+slope here too; `detect_anomaly` names the element. Beyond the range the value is NaN, as NumPy gives it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_attn.domain import broadcasting, reals
+from tinygrad_attn.explain import broadcast_clash
+from tinygrad_attn.operation import op
+
+# --- trigonometric -----------------------------------------------------------------------------------------------
+
+
+@op(np.sin, elementwise=True, domain=reals())
+def sin(x: Any) -> Any:
+    """Sine of an angle.
+
+    y = sin x
+    """
+    return np.sin(x)
+
+
+@sin.gradient("x", formula="dx = cos x ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * np.cos(x)
+
+
+@op(np.cos, elementwise=True, domain=reals())
+def cos(x: Any) -> Any:
+    """Cosine of an angle.
+
+    y = cos x
+    """
+    return np.cos(x)
+
+
+@cos.gradient("x", formula="dx = −sin x ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return -g * np.sin(x)
+
+
+@op(np.tan, elementwise=True, domain=reals(low=-1.3, high=1.3))
+def tan(x: Any) -> Any:
+    """Tangent of an angle.
+
+    y = tan x
+    """
+    return np.tan(x)
+
+
+@tan.gradient("x", formula="dx = (1 + y²) ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * (1.0 + out * out)
+
+
+@op(np.arcsin, elementwise=True, domain=reals(low=-0.9, high=0.9))
+def arcsin(x: Any) -> Any:
+    """Angle in [−π/2, π/2] whose sine is x; its slope at ±1 is infinite.
+
+    y = arcsin x
+    """
+    return np.arcsin(x)
+
+
+@arcsin.gradient("x", formula="dx = dy / √(1 − x²)")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g / np.sqrt((1.0 - x) * (1.0 + x))  # near ±1 the product keeps the digits that 1 − x² would lose
+
+
+@op(np.arccos, elementwise=True, domain=reals(low=-0.9, high=0.9))
+def arccos(x: Any) -> Any:
+    """Angle in [0, π] whose cosine is x; its slope at ±1 is infinite.
+
+    y = arccos x
+    """
+    return np.arccos(x)
+
+
+@arccos.gradient("x", formula="dx = −dy / √(1 − x²)")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return -g / np.sqrt((1.0 - x) * (1.0 + x))
+
+
+@op(np.arctan, elementwise=True, domain=reals())
+def arctan(x: Any) -> Any:
+    """Angle in (−π/2, π/2) whose tangent is x.
+
+    y = arctan x
+    """
+    return np.arctan(x)
+
+
+@arctan.gradient("x", formula="dx = dy / (1 + x²)")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g / (1.0 + x * x)
+
+
+# --- a point of the plane: its distance from the origin and its direction ----------------------------------------
+
+_OFF_THE_AXES: dict[str, Any] = {"avoid": (0.0,)}
+
+
+@op(np.hypot, elementwise=True, domain=broadcasting(_OFF_THE_AXES, _OFF_THE_AXES), clash=broadcast_clash)
+def hypot(a: Any, b: Any) -> Any:
+    """Length of the vector (a, b), without overflow in the squares; at the origin both slopes are taken as 0.
+
+    y = √(a² + b²)
+    """
+    return np.hypot(a, b)
+
+
+@hypot.gradient("a", formula="da = a / y ∘ dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g * (a / _never_zero(out))
+
+
+@hypot.gradient("b", formula="db = b / y ∘ dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g * (b / _never_zero(out))
+
+
+@op(np.arctan2, elementwise=True, domain=broadcasting(_OFF_THE_AXES, _OFF_THE_AXES), clash=broadcast_clash)
+def arctan2(y: Any, x: Any) -> Any:
+    """Direction of the point (x, y), in [−π, π]; at the origin, which lies in no direction, both slopes are taken as 0.
+
+    θ = angle of (x, y)
+
+    Args:
+        y, x: floating, broadcast against each other; note NumPy's order.
+    Returns:
+        The angle from the positive x-axis. On the negative x-axis it jumps from −π to π; the slopes there are those of
+        either side.
+    """
+    return np.arctan2(y, x)
+
+
+@arctan2.gradient("y", formula="dy = x / (x² + y²) ∘ dθ")
+def _(g: Any, out: Any, y: Any, x: Any) -> Any:
+    r = _never_zero(np.hypot(y, x))
+    return g * (x / r / r)
+
+
+@arctan2.gradient("x", formula="dx = −y / (x² + y²) ∘ dθ")
+def _(g: Any, out: Any, y: Any, x: Any) -> Any:
+    r = _never_zero(np.hypot(y, x))
+    return -g * (y / r / r)
+
+
+def _never_zero(length: Any) -> Any:
+    """`length`, or infinity in place of 0, so that dividing by it gives 0 at the origin, at every order."""
+    return np.where(np.equal(length, 0), np.inf, length)
+
+
+# --- hyperbolic --------------------------------------------------------------------------------------------------
+
+
+@op(np.sinh, elementwise=True, domain=reals())
+def sinh(x: Any) -> Any:
+    """Hyperbolic sine.
+
+    y = (eˣ − e⁻ˣ) / 2
+    """
+    return np.sinh(x)
+
+
+@sinh.gradient("x", formula="dx = cosh x ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * np.cosh(x)
+
+
+@op(np.cosh, elementwise=True, domain=reals())
+def cosh(x: Any) -> Any:
+    """Hyperbolic cosine.
+
+    y = (eˣ + e⁻ˣ) / 2
+    """
+    return np.cosh(x)
+
+
+@cosh.gradient("x", formula="dx = sinh x ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * np.sinh(x)
+
+
+@op(np.tanh, elementwise=True, domain=reals())
+def tanh(x: Any) -> Any:
+    """Hyperbolic tangent.
+
+    y = sinh x / cosh x
+    """
+    return np.tanh(x)
+
+
+@tanh.gradient("x", formula="dx = (1 − y²) ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * (1.0 - out * out)
+
+
+@op(np.arcsinh, elementwise=True, domain=reals())
+def arcsinh(x: Any) -> Any:
+    """Number whose hyperbolic sine is x.
+
+    y = ln(x + √(x² + 1))
+    """
+    return np.arcsinh(x)
+
+
+@arcsinh.gradient("x", formula="dx = dy / √(x² + 1)")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g / np.hypot(x, 1.0)
+
+
+@op(np.arccosh, elementwise=True, domain=reals(low=1.1, high=3.0))
+def arccosh(x: Any) -> Any:
+    """Number ≥ 0 whose hyperbolic cosine is x ≥ 1; its slope at 1 is infinite.
+
+    y = ln(x + √(x² − 1))
+    """
+    return np.arccosh(x)
+
+
+@arccosh.gradient("x", formula="dx = dy / √(x² − 1)")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0))  # in factors: exact near 1, and no square to overflow
+
+
+@op(np.arctanh, elementwise=True, domain=reals(low=-0.9, high=0.9))
+def arctanh(x: Any) -> Any:
+    """Number whose hyperbolic tangent is x, −1 < x < 1; value and slope at ±1 are infinite.
+
+    y = ½ ln((1 + x) / (1 − x))
+    """
+    return np.arctanh(x)
+
+
+@arctanh.gradient("x", formula="dx = dy / (1 − x²)")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g / ((1.0 - x) * (1.0 + x))
