@@ -14,6 +14,7 @@ from tinygrad_attn.domain import broadcasting, reals
 from tinygrad_attn.explain import broadcast_clash
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.activation import sigmoid
+from tinygrad_attn.registry import implements
 
 ANY: dict[str, Any] = {}
 POSITIVE: dict[str, Any] = {"low": 0.2, "high": 3.0}
@@ -123,23 +124,11 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     return g * out * np.log(base)
 
 
-@op(np.float_power, symbol="pow", elementwise=True, domain=broadcasting(POSITIVE, NOT_ZERO), clash=broadcast_clash)
+@implements(np.float_power)
 def float_power(a: Any, b: Any) -> Any:
-    """Base `a` raised to `b`, computed in float64 whatever the operands are, as NumPy does it.
-
-    y = aᵇ, with the slopes of `power`
-    """
-    return np.float_power(a, b)
-
-
-@float_power.gradient("a", formula="da = dy ∘ b aᵇ⁻¹")
-def _(g: Any, out: Any, a: Any, b: Any) -> Any:
-    return power.rules["a"](g, out, a, b)
-
-
-@float_power.gradient("b", formula="db = dy ∘ y ln a")
-def _(g: Any, out: Any, a: Any, b: Any) -> Any:
-    return power.rules["b"](g, out, a, b)
+    """Base `a` raised to `b`, computed in float64 whatever the operands are, as NumPy does it."""
+    a, b = (x.astype(np.float64) if hasattr(x, "astype") else float(x) for x in (a, b))
+    return np.power(a, b)
 
 
 @op(np.negative, symbol="−", elementwise=True, domain=reals())
