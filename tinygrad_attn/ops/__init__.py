@@ -2,7 +2,8 @@
 
 from tinygrad_attn.ops import plain as _plain  # noqa: F401 (imported for what it registers)
 from tinygrad_attn.ops.activation import gelu_tanh, hardswish, relu, relu6, sigmoid, silu, softplus
-from tinygrad_attn.ops.attention import attention, attention_weights, scaled_dot_product_attention
+from tinygrad_attn.ops.attention import attention, attention_weights
+from tinygrad_attn.ops.chunked import chunked_attention
 from tinygrad_attn.ops.dropout import apply_keep_mask, dropout
 from tinygrad_attn.ops.einsum import dot, einsum, inner, outer, sum_of_products, tensordot, vdot
 from tinygrad_attn.ops.elementwise import (
@@ -34,6 +35,7 @@ from tinygrad_attn.ops.loss import bce_with_logits, cross_entropy, kl_divergence
 from tinygrad_attn.ops.norm import layer_norm, rms_norm
 from tinygrad_attn.ops.piecewise import absolute, clip, masked_fill, maximum, minimum, where
 from tinygrad_attn.ops.reduce import cumsum, logsumexp, max, mean, min, prod, std, sum, var
+from tinygrad_attn.ops.scaled_dot_product import scaled_dot_product_attention
 from tinygrad_attn.ops.shape import (
     astype,
     broadcast_to,
@@ -84,6 +86,7 @@ __all__ = [
     "bce_with_logits",
     "broadcast_to",
     "cbrt",
+    "chunked_attention",
     "clip",
     "concatenate",
     "cos",

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
+from numpy.exceptions import AxisError
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from tinygrad_attn.domain import Chooser
-from tinygrad_attn.errors import OptionError, ShapeError
+from tinygrad_attn.errors import AxisRangeError, OptionError, ShapeError
 from tinygrad_attn.operation import op
 from tinygrad_attn.registry import implements
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LETTERS = string.ascii_letters
+_BLAS_PAYS = 500  # elements from which choosing an order and handing products to BLAS saves more than it costs
 
 
 @implements(np.einsum)
-def einsum(subscripts: str, *operands: Any, optimize: Any = True) -> Any:
+def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
     """Sum of products in Einstein's notation: letters name axes, and those left out after "->" are summed over.
 
     y[out] = Σ ∏ₖ xₖ[termₖ]
 
     Args:
         subscripts: as in NumPy: "ij,jk->ik", "ii" (trace), "...ij,...j" (an ellipsis stands for any leading axes that
-            broadcast). Without "->", the letters that occur once are kept, in alphabetical order.
+            broadcast). Without "->", the letters that occur once are kept, in alphabetical order. The other form,
+            einsum(a, [0, 1], b, [1, 2], [0, 2]), is read as well.
         operands: one array per term.
-        optimize: accepted for NumPy's sake; the order of products is always chosen.
+        optimize: accepted for NumPy's sake; the order of large products is always chosen.
     Raises:
-        OptionError: subscripts that cannot be read, or operands given as (array, axes, …).
+        OptionError: subscripts that cannot be read.
         ShapeError: an axis has two different lengths.
 
     >>> import numpy as np, tinygrad_attn as ta
@@ -38,8 +42,22 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = True) -> Any:
     array([3., 4.], dtype=float32)
     """
     if not isinstance(subscripts, str):
-        raise OptionError("einsum: the subscripts come first, as one string, such as 'ij,jk->ik'")
+        subscripts, operands = _from_lists(subscripts, *operands)
     return sum_of_products(*operands, subscripts=subscripts)
+
+
+def _from_lists(*given: Any) -> tuple[str, tuple[Any, ...]]:
+    """Read `a, [0, 1], b, [1, 2], [0, 2]` as "ab,bc->ac" and the operands."""
+    pairs, result = (given, None) if len(given) % 2 == 0 else (given[:-1], given[-1])
+    lists = [*pairs[1::2], *([] if result is None else [result])]
+    if not pairs or not all(isinstance(places, (list, tuple)) for places in lists):
+        raise OptionError(
+            "einsum: the subscripts come first, as one string, such as 'ij,jk->ik'\n"
+            "  or each operand is followed by a list of its axes, such as einsum(a, [0, 1], b, [1, 2])"
+        )
+    terms = ["".join("..." if place is Ellipsis else _LETTERS[place] for place in places) for places in lists]
+    inputs = ",".join(terms[: len(pairs) // 2])
+    return inputs if result is None else f"{inputs}->{terms[-1]}", pairs[0::2]
 
 
 _FORMS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
@@ -74,12 +92,13 @@ def sum_of_products(*operands: Any, subscripts: str) -> Any:
     """
     terms, out = read(subscripts, [np.ndim(operand) for operand in operands])
     lengths(terms, operands)
-    return np.einsum(f"{','.join(terms)}->{out}", *operands, optimize=len(operands) > 2)
+    large = sum(np.size(operand) for operand in operands) > _BLAS_PAYS
+    return np.einsum(f"{','.join(terms)}->{out}", *operands, optimize=large and len(operands) > 1)
 
 
 @sum_of_products.gradient("operands", formula="dxₖ[termₖ] = Σ dy[out] ∏ⱼ≠ₖ xⱼ[termⱼ]")
 def _(g: Any, out: Any, *operands: Any, index: int, subscripts: str) -> Any:
-    terms, out_term = read(subscripts, [operand.ndim for operand in operands])
+    terms, out_term = read(subscripts, [np.ndim(operand) for operand in operands])
     length_of = lengths(terms, operands)
     given_terms = [out_term, *terms[:index], *terms[index + 1 :]]
     given = [g, *operands[:index], *operands[index + 1 :]]
@@ -95,7 +114,7 @@ def _(g: Any, out: Any, *operands: Any, index: int, subscripts: str) -> Any:
             given_terms.append(letter)
             given.append(np.ones(length_of[letter], g.dtype))
         wanted += name
-    return np.einsum(f"{','.join(given_terms)}->{wanted}", *given)
+    return sum_of_products(*given, subscripts=f"{','.join(given_terms)}->{wanted}")
 
 
 def read(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], str]:
@@ -106,8 +125,17 @@ def read(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], str]:
     """
     left, arrow, out = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
+    for term in (*terms, out):
+        for character in term.replace("...", "", 1):
+            if character not in _LETTERS:
+                raise OptionError(
+                    f"einsum: cannot read {subscripts!r}: {character!r} is no letter\n"
+                    "  expected one letter per axis, such as 'ij,jk->ik', or '...' for axes that are carried along"
+                )
     if len(terms) != len(ndims):
-        raise OptionError(f"einsum: {subscripts!r} has {len(terms)} terms\n  given {len(ndims)} operands")
+        raise OptionError(
+            f"einsum: {subscripts!r} has {len(terms)} terms, separated by commas\n  given {len(ndims)} operands"
+        )
     unused = [letter for letter in _LETTERS if letter not in subscripts]
     leading = max(
         [ndim - len(t.replace("...", "")) for t, ndim in zip(terms, ndims, strict=True) if "..." in t], default=0
@@ -126,13 +154,21 @@ def read(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], str]:
         letters = "".join(terms).replace("...", "")
         out = ("..." if "..." in left else "") + "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
     out = out.replace("...", stand_in)
-    if (
-        not all(x in _LETTERS for x in "".join([*explicit, out]))
-        or set(out) - set("".join(explicit))
-        or len(set(out)) < len(out)
-    ):
-        raise OptionError(f"einsum: cannot read {subscripts!r}\n  expected terms of letters, such as 'ij,jk->ik'")
+    _check(subscripts, explicit, out)
     return explicit, out
+
+
+def _check(subscripts: str, terms: Sequence[str], out: str) -> None:
+    """Raise unless each letter of the output is one of the terms' and stands there once."""
+    named = "".join(terms)
+    for character in out:
+        if character not in named:
+            raise OptionError(f"einsum: the output of {subscripts!r} names {character!r}, which no operand has")
+        if out.count(character) > 1:
+            raise OptionError(
+                f"einsum: the output of {subscripts!r} names {character!r} twice\n"
+                "  each axis of the output has a letter of its own; np.diag(v) puts a vector on a diagonal"
+            )
 
 
 def lengths(terms: Sequence[str], operands: Sequence[Any]) -> dict[str, int]:
@@ -143,23 +179,28 @@ def lengths(terms: Sequence[str], operands: Sequence[Any]) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for term, operand in zip(terms, operands, strict=True):
+        own: dict[str, int] = {}
         for letter, length in zip(term, np.shape(operand), strict=True):
-            before = found.get(letter, 1)
-            if 1 not in (before, length) and before != length:
+            # Within one operand a diagonal is read, which needs equal lengths: nothing is stretched there.
+            before = own.get(letter, found.get(letter, 1))
+            if before != length and (letter in own or 1 not in (before, length)):
+                width = max(map(len, terms))
                 raise ShapeError(
                     f"einsum: the axis {letter!r} has two lengths: {before} ≠ {length}\n"
-                    + "\n".join(
-                        f"    {t:<{max(map(len, terms))}}  {np.shape(x)}" for t, x in zip(terms, operands, strict=True)
-                    )
+                    + "\n".join(f"    {t:<{width}}  {np.shape(x)}" for t, x in zip(terms, operands, strict=True))
+                    + "\n  is an operand transposed, or should these axes have two letters?"
                 )
-            found[letter] = length if before == 1 else before
+            own[letter] = length
+        for letter, length in own.items():
+            if found.get(letter, 1) == 1:
+                found[letter] = length
     return found
 
 
 # --- short for one ---------------------------------------------------------------------------------------------------
 
 
-@implements(np.tensordot)
+@implements(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Sum of products over pairs of axes; the other axes of `a`, then those of `b`, are left.
 
@@ -170,26 +211,34 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     >>> tensordot(np.ones((2, 3)), np.ones((3, 4)), 1).shape
     (2, 4)
     """
-    a_ndim, b_ndim = np.ndim(a), np.ndim(b)
-    if isinstance(axes, int):
-        of_a, of_b = list(range(a_ndim - axes, a_ndim)), list(range(axes))
-    else:
-        of_a, of_b = ([axis] if isinstance(axis, int) else list(axis) for axis in axes)
-    if len(of_a) != len(of_b) or max(len(of_a), 0) > min(a_ndim, b_ndim):
-        raise ShapeError(
-            f"tensordot: as many axes of a as of b must meet\n  given axes={axes} for {np.shape(a)} and {np.shape(b)}"
-        )
-    a_term, b_term = list(_LETTERS[:a_ndim]), list(_LETTERS[a_ndim : a_ndim + b_ndim])
-    for axis_a, axis_b in zip(of_a, of_b, strict=True):
-        i, j = normalize_axis_index(axis_a, a_ndim), normalize_axis_index(axis_b, b_ndim)
-        if np.shape(a)[i] != np.shape(b)[j]:
+    a_shape, b_shape = np.shape(a), np.shape(b)
+    of_a, of_b = _meeting(len(a_shape), len(b_shape), axes)
+    given = f"\n    a  {a_shape}\n    b  {b_shape}"
+    if len(of_a) != len(of_b):
+        raise ShapeError(f"tensordot: as many axes of a as of b must meet\n  given axes={axes}{given}")
+    a_term = list(_LETTERS[: len(a_shape)])
+    b_term = list(_LETTERS[len(a_shape) : len(a_shape) + len(b_shape)])
+    for i, j in zip(of_a, of_b, strict=True):
+        if a_shape[i] != b_shape[j]:
             raise ShapeError(
-                f"tensordot: axis {axis_a} of a meets axis {axis_b} of b: {np.shape(a)[i]} ≠ {np.shape(b)[j]}\n"
-                f"    a  {np.shape(a)}\n    b  {np.shape(b)}"
+                f"tensordot: axis {i} of a meets axis {j} of b: {a_shape[i]} ≠ {b_shape[j]}{given}\n"
+                "  name the axes that belong together, as in axes=([-1], [0])"
             )
         b_term[j] = a_term[i]
     kept = "".join([x for x in a_term if x not in b_term] + [x for x in b_term if x not in a_term])
     return sum_of_products(a, b, subscripts=f"{''.join(a_term)},{''.join(b_term)}->{kept}")
+
+
+def _meeting(a_ndim: int, b_ndim: int, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes of `a` and of `b` over which products are summed, counted from the front."""
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(a_ndim, b_ndim):
+            raise AxisRangeError(f"tensordot: axes={axes} axes of each must meet\n  given {a_ndim} and {b_ndim} axes")
+        return tuple(range(a_ndim - axes, a_ndim)), tuple(range(axes))
+    try:
+        return normalize_axis_tuple(axes[0], a_ndim), normalize_axis_tuple(axes[1], b_ndim)
+    except AxisError as error:
+        raise AxisRangeError(f"tensordot: {error}\n  given axes={axes} for {a_ndim} and {b_ndim} axes") from error
 
 
 @implements(np.dot)
@@ -214,7 +263,7 @@ def inner(a: Any, b: Any) -> Any:
     return np.multiply(a, b) if np.ndim(a) == 0 or np.ndim(b) == 0 else tensordot(a, b, (-1, -1))
 
 
-@implements(np.outer)
+@implements(np.outer, np.linalg.outer)
 def outer(a: Any, b: Any) -> Any:
     """Every element of `a` times every element of `b`: (n,), (m,) -> (n, m)."""
     return np.multiply(np.reshape(a, (-1, 1)), np.reshape(b, (1, -1)))
