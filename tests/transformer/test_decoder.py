@@ -38,10 +38,7 @@ def test_a_layer_is_the_figure_of_the_paper(norm_first: bool) -> None:
         (layer.feed_forward_norm, layer.feed_forward),
     )
     for norm, sublayer in sublayers:
-        if norm_first:
-            h = h + sublayer(norm(h)).numpy()
-        else:
-            h = norm(h + sublayer(h).numpy()).numpy()
+        h = h + sublayer(norm(h)).numpy() if norm_first else norm(h + sublayer(h).numpy()).numpy()
     np.testing.assert_allclose(layer(X, MEMORY).numpy(), h, rtol=1e-10)
 
 

@@ -92,7 +92,9 @@ def test_a_prompt_padded_on_the_left_is_continued_like_the_prompt_alone(position
 
 
 @pytest.mark.parametrize(
-    "same", [Beam(1), Beam(1, length_penalty=0.0), Sample(top_k=1), Sample(temperature=0.0), Sample(top_p=0.0)], ids=repr
+    "same",
+    [Beam(1), Beam(1, length_penalty=0.0), Sample(top_k=1), Sample(temperature=0.0), Sample(top_p=0.0)],
+    ids=repr,
 )
 @given(seed=seeds)
 def test_greedy_has_many_names(same: Any, seed: int) -> None:

@@ -226,7 +226,10 @@ def test_an_impossible_configuration_says_why(change: dict[str, Any], message: s
 
 @pytest.mark.parametrize(
     ("fields", "message"),
-    [({"source_vocab": 9}, "missing: target_vocab"), ({"source_vocab": 9, "target_vocab": 7, "depth": 2}, "unknown: depth")],
+    [
+        ({"source_vocab": 9}, "missing: target_vocab"),
+        ({"source_vocab": 9, "target_vocab": 7, "depth": 2}, "unknown: depth"),
+    ],
 )
 def test_settings_of_something_else_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
