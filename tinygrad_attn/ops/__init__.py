@@ -30,10 +30,13 @@ from tinygrad_attn.ops.elementwise import (
 )
 from tinygrad_attn.ops.erf import erf, erfc
 from tinygrad_attn.ops.index import embedding, getitem, index_put, scatter_add, sum_rows
+from tinygrad_attn.ops.inverse import cholesky, det, inv, logabsdet, slogdet, solve
 from tinygrad_attn.ops.linalg import linear, matmul, norm
 from tinygrad_attn.ops.loss import bce_with_logits, cross_entropy, kl_divergence, mse_loss, nll_loss
+from tinygrad_attn.ops.matrix import diag, diagflat, diagonal, matrix_transpose, trace, tril, triu
 from tinygrad_attn.ops.norm import layer_norm, rms_norm
 from tinygrad_attn.ops.piecewise import absolute, clip, masked_fill, maximum, minimum, where
+from tinygrad_attn.ops.products import kron, matrix_power, matvec, multi_dot, vecdot, vecmat
 from tinygrad_attn.ops.reduce import cumsum, logsumexp, max, mean, min, prod, std, sum, var
 from tinygrad_attn.ops.scaled_dot_product import scaled_dot_product_attention
 from tinygrad_attn.ops.shape import (
@@ -86,6 +89,7 @@ __all__ = [
     "bce_with_logits",
     "broadcast_to",
     "cbrt",
+    "cholesky",
     "chunked_attention",
     "clip",
     "concatenate",
@@ -93,6 +97,10 @@ __all__ = [
     "cosh",
     "cross_entropy",
     "cumsum",
+    "det",
+    "diag",
+    "diagflat",
+    "diagonal",
     "divide",
     "dot",
     "dropout",
@@ -112,7 +120,9 @@ __all__ = [
     "hypot",
     "index_put",
     "inner",
+    "inv",
     "kl_divergence",
+    "kron",
     "layer_norm",
     "linear",
     "log",
@@ -120,10 +130,14 @@ __all__ = [
     "log2",
     "log10",
     "log_softmax",
+    "logabsdet",
     "logaddexp",
     "logsumexp",
     "masked_fill",
     "matmul",
+    "matrix_power",
+    "matrix_transpose",
+    "matvec",
     "max",
     "maximum",
     "mean",
@@ -131,6 +145,7 @@ __all__ = [
     "minimum",
     "moveaxis",
     "mse_loss",
+    "multi_dot",
     "multiply",
     "negative",
     "nll_loss",
@@ -151,8 +166,10 @@ __all__ = [
     "silu",
     "sin",
     "sinh",
+    "slogdet",
     "softmax",
     "softplus",
+    "solve",
     "split",
     "sqrt",
     "square",
@@ -167,8 +184,13 @@ __all__ = [
     "tan",
     "tanh",
     "tensordot",
+    "trace",
     "transpose",
+    "tril",
+    "triu",
     "var",
     "vdot",
+    "vecdot",
+    "vecmat",
     "where",
 ]
