@@ -267,6 +267,16 @@ def test_a_learning_rate_that_is_not_a_number_stops_the_step():
 # --- settings and groups -------------------------------------------------------------------------------------------
 
 
+def test_the_printed_optimiser_shows_its_groups():
+    optimizer = optim.SGD([{"params": parameters((2,), (3,)), "lr": 0.5}, {"params": parameters((1,))}], lr=0.1)
+    settings = "momentum=0.0, dampening=0.0, nesterov=False, weight_decay=0.0"
+    assert repr(optimizer).splitlines() == [
+        "SGD",
+        f"  2 parameters: lr=0.5, {settings}",
+        f"  1 parameters: lr=0.1, {settings}",
+    ]
+
+
 def test_groups_have_settings_of_their_own():
     a, b = parameters((2,), (2,))
     optimizer = optim.SGD([{"params": [a], "lr": 1.0}, {"params": b}], lr=0.1)
@@ -392,6 +402,18 @@ def test_a_restored_optimiser_goes_on_bit_for_bit(optimiser, before, after):
     assert other.param_groups[0]["lr"] == 0.01 and isinstance(other.param_groups[0]["lr"], float)
 
 
+@pytest.mark.parametrize("lr", [1, np.float32(0.25), np.float64(0.25), np.array(0.25)[()]])
+def test_a_learning_rate_may_be_any_number_and_changes_no_dtype(lr):
+    params, others = parameters((3,), dtype=np.float32), parameters((3,), dtype=np.float32)
+    optimizer, other = optim.Adam(params, lr=lr), optim.Adam(others, lr=float(lr))
+    for each, its in ((params, optimizer), (others, other)):
+        give_gradients(each)
+        its.step()
+    np.testing.assert_array_equal(params[0].numpy(), others[0].numpy())
+    other.load_state_dict(optimizer.state_dict())
+    assert other.param_groups[0]["lr"] == float(lr)
+
+
 def test_a_state_of_another_kind_is_refused_and_nothing_is_changed():
     optimizer = optim.Adam(parameters((3,), (2,)))
     before = everything(optimizer)
@@ -448,7 +470,7 @@ def test_clipped_gradients_keep_their_direction_and_have_at_most_the_norm(rows, 
     for parameter, row in zip(params, rows, strict=True):
         parameter.grad = np.array(row, dtype=np.float64)
     before = [p.grad.copy() for p in params]
-    expected = float(np.linalg.norm(np.concatenate([np.zeros(1), *before])))
+    expected = math.hypot(*(value for row in rows for value in row))
     norm = optim.clip_grad_norm(iter(params), max_norm)
     assert math.isclose(norm, expected, rel_tol=1e-9, abs_tol=1e-300)
     scale = min(1.0, max_norm / expected) if expected else 1.0

@@ -29,6 +29,8 @@ class ModuleList(Module):
             raise DtypeError(f"{type(self).__name__} holds modules only\n  given {type(module).__name__}")
         setattr(self, str(len(self)), module)
         self._set_scope(self._scope)
+        for path, parameter in module.named_parameters():
+            parameter.name = f"{module._scope}.{path}"
 
     def _set_scope(self, scope: str) -> None:
         """A list is not called itself, so what it holds carries its name along: "layers.0"."""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_attn.errors import ShapeError
 from tinygrad_attn.optim.finite import all_finite, check_shape, label_of, not_finite
 from tinygrad_attn.tensor import Tensor
 
@@ -54,15 +53,9 @@ class Block:
 
     def adopt(self) -> None:
         """Let the parameters live in `values`; again for one that has been given other memory since."""
-        for position, parameter, view in zip(self.positions, self.parameters, self._value_views, strict=True):
-            if parameter._data is view:
-                continue
-            if parameter.shape != view.shape or parameter.dtype != view.dtype:
-                raise ShapeError(
-                    f"{label_of(parameter, position)} has changed since the optimiser was made\n"
-                    f"  expected {view.shape} {view.dtype}, given {parameter.shape} {parameter.dtype}; make a new one"
-                )
-            parameter.move_to(view)
+        for parameter, view in zip(self.parameters, self._value_views, strict=True):
+            if parameter._data is not view:
+                parameter.move_to(view)
 
     def gather(self) -> None:
         """Copy the gradients into `gradients`; raise if one is not finite, with nothing else changed."""

@@ -88,6 +88,7 @@ class Optimizer:
         """
         for group in self.param_groups:
             _check_learning_rate(group["lr"])
+            group["lr"] = float(group["lr"])  # a NumPy scalar would draw the arithmetic to its own dtype
         for block in self._blocks:
             block.adopt()
             block.gather()
@@ -123,7 +124,7 @@ class Optimizer:
         state: dict[str, Array] = {}
         for number, group in enumerate(self.param_groups):
             state[f"group.{number}.count"] = np.array(len(group["params"]))
-            state.update({f"group.{number}.{name}": np.array(group[name]) for name in group if name != "params"})
+            state.update({f"group.{number}.{name}": _as_array(group[name]) for name in group if name != "params"})
         return {**state, **{name: np.array(values) for name, values in self._arrays().items()}}
 
     def _arrays(self) -> dict[str, Array]:
@@ -183,6 +184,11 @@ class Optimizer:
             settings = ", ".join(f"{name}={value}" for name, value in group.items() if name != "params")
             lines.append(f"  {len(group['params'])} parameters: {settings}")
         return "\n".join(lines)
+
+
+def _as_array(setting: Any) -> Array:
+    """A switch as a boolean, numbers in double precision, so that they come back exactly."""
+    return np.array(setting, dtype=bool if isinstance(setting, bool) else np.float64)
 
 
 def _as_groups(params: Any, defaults: Group) -> list[Group]:

@@ -31,6 +31,7 @@ def test_what_is_appended_belongs_to_the_list():
     owner = Owner()
     owner.layers.append(nn.Linear(1, 1))
     assert [name for name, _ in owner.named_parameters()][2:] == ["layers.1.weight", "layers.1.bias"]
+    assert owner.layers[1].bias.name == "layers.1.bias"
     assert owner.layers[1](np.ones((1, 1), np.float32)).node.scope == "layers.1"
 
 

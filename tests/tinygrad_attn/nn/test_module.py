@@ -133,6 +133,12 @@ def test_a_buffer_given_another_array_stays_a_buffer():
     assert model.state_dict()["positions"].shape == (7,)
 
 
+def test_buffers_are_listed_whether_saved_or_not():
+    outer = nn.Sequential(Model(), Model())
+    assert [name for name, _ in outer.named_buffers()] == ["0.positions", "0.scratch", "1.positions", "1.scratch"]
+    assert dict(outer.named_buffers())["1.scratch"] is outer[1].scratch
+
+
 def test_frozen_parameters_are_not_counted():
     layer = nn.Linear(3, 2)
     layer.weight.requires_grad_(False)
