@@ -11,6 +11,7 @@ from .dot import Cell, Cluster, DotGraph, Edge, Node, Table, to_dot
 from .escape import visible
 from .figure import GraphFigure
 from .fold import arrange
+from .frames import Frame, frames
 from .graph import Flow, Graph, GraphEdge, GraphNode, Traced, trace_live
 from .label import Style, node_attributes, node_label
 from .numbers import significant
@@ -211,31 +212,13 @@ def _backward_edges(graph: Graph, flow: Flow | None, style: Style) -> list[Edge]
 
 
 def _clusters(graph: Graph, style: Style) -> tuple[Cluster, ...]:
-    """Frames around modules, nested as the modules are."""
-    members: dict[str, list[str]] = {}
-    for node in graph.nodes:
-        if node.scope:
-            members.setdefault(node.scope, []).append(node.id)
-    paths = {path[:end] for path in members for end in _ends(path)}
     repeats = dict(graph.repeats)
-    order = {path: number for number, path in enumerate(sorted(paths))}
 
-    def frame(path: str, level: int) -> Cluster:
-        inner = tuple(frame(child, level + 1) for child in order if child.rpartition(".")[0] == path)
-        label = Table(
-            (
-                (
-                    Cell(
-                        repeats.get(path, path.rpartition(".")[2]),
-                        color=style.palette["quiet"],
-                        size=11,
-                        bold=True,
-                        limit=40,
-                    ),
-                ),
-            ),
-            {"border": 0, "cellborder": 0},
-        )
+    def cluster(frame: Frame, level: int) -> Cluster:
+        name = repeats.get(frame.path, frame.path.rpartition(".")[2])
+        if frame.call > 1:
+            name += f" (call {frame.call})"
+        text = Cell(name, color=style.palette["quiet"], size=11, bold=True, limit=40)
         look: dict[str, str | int] = {
             "style": "rounded,filled",
             "color": style.palette["module"],
@@ -243,10 +226,7 @@ def _clusters(graph: Graph, style: Style) -> tuple[Cluster, ...]:
             "labeljust": "l",
             "margin": 10,
         }
-        return Cluster(f"m{order[path]}", label, tuple(members.get(path, ())), inner, look)
+        inner = tuple(cluster(child, level + 1) for child in frame.frames)
+        return Cluster(frame.id, Table(((text,),), {"border": 0, "cellborder": 0}), frame.nodes, inner, look)
 
-    return tuple(frame(path, 0) for path in order if "." not in path)
-
-
-def _ends(path: str) -> list[int]:
-    return [position for position, character in enumerate(path) if character == "."] + [len(path)]
+    return tuple(cluster(frame, 0) for frame in frames(graph))

@@ -30,6 +30,7 @@ __all__ = ["Figure", "GraphFigure", "check_png_size"]
 # Cairo and libgd scale a larger picture down without a word, or hand back a black one.
 LONGEST_SIDE = 32_767
 MOST_PIXELS = 2**28  # 1 GiB of memory at four bytes each
+NOTEBOOK_PIXELS = 8_000_000
 
 
 class Figure(ABC):
@@ -131,8 +132,11 @@ class Figure(ABC):
         """Gives a notebook SVG, PNG (for viewers that show no SVG) and words; it shows the best that it can."""
         bundle = {"text/plain": f"{self.title}\n{self.alt}"}
         try:
-            bundle["image/svg+xml"] = self.svg()
-            bundle["image/png"] = base64.b64encode(self.png()).decode("ascii")
+            bundle["image/svg+xml"] = svg = self.svg()
+            width, height = size_in_pixels(svg.encode("utf-8"))
+            # The SVG is what is seen; the PNG stands in for it and need not weigh a hundred megabytes.
+            dpi = min(144, max(24, int(96 * (NOTEBOOK_PIXELS / max(1.0, width * height)) ** 0.5)))
+            bundle["image/png"] = base64.b64encode(self.png(dpi=dpi)).decode("ascii")
         except RenderError as failure:
             if "image/svg+xml" not in bundle:
                 bundle["text/plain"] += f"\n\n{failure}"

@@ -7,6 +7,7 @@ The walk is iterative and linear in nodes and edges.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -29,7 +30,7 @@ __all__ = ["Flow", "Graph", "GraphEdge", "GraphNode", "Traced", "trace", "trace_
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GraphNode:
     """One tensor, one operation, or what a transformation put in the place of several.
 
@@ -64,7 +65,7 @@ class GraphNode:
     value: Array | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GraphEdge:
     """One operand of an operation, or the step from an operation to its result.
 
@@ -245,7 +246,7 @@ class Traced:
             role=role,
             name=tensor.name or "",
             shape=tensor.shape,
-            dtype=str(tensor.dtype),
+            dtype=_dtype_name(tensor.dtype),
             requires_grad=tensor.requires_grad,
             scope=scope,
             value=tensor.numpy(),
@@ -316,6 +317,11 @@ class Traced:
             if key in reached:
                 record(inside, reached[key], self._stand_ins.keys(), self._ids[key])
         return Flow(tensors, operands)
+
+
+@functools.lru_cache(maxsize=64)
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    return str(dtype)  # takes longer than all else that a node needs
 
 
 def _options(node: RecordedNode) -> tuple[tuple[str, str], ...]:

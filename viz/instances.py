@@ -7,7 +7,7 @@ loop that the computation does not have. `instances` splits it into as many node
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from .graph import Graph, GraphEdge, GraphNode
@@ -15,26 +15,27 @@ from .graph import Graph, GraphEdge, GraphNode
 __all__ = ["contract", "has_loop", "instances"]
 
 
-def instances(graph: Graph, groups: Mapping[str, str]) -> dict[str, str]:
+def instances(graph: Graph, groups: Mapping[str, Hashable]) -> dict[str, str]:
     """Assigns operations to merged nodes, so that merging them leaves the graph without loops.
 
     Args:
         graph: operations and tensors in topological order.
-        groups: operation id to the name of the group it would like to be merged with.
+        groups: operation id to the group it would like to be merged with.
     Returns:
         Operation id to the id of its merged node, "m0", "m1", …
     """
+    steps = {node.id for node in graph.nodes if node.kind in ("operation", "module")}
     operands: dict[str, list[str]] = {}
     maker: dict[str, str] = {}
     for edge in graph.edges:
-        if edge.operand is None:
-            maker[edge.head] = edge.tail
-        else:
+        if edge.head in steps:
             operands.setdefault(edge.head, []).append(edge.tail)
+        else:
+            maker[edge.head] = edge.tail
     member: dict[str, int] = {}  # operation -> merged node
     free: dict[str, int] = {}  # operation outside any group -> bits of the merged nodes just behind it
     above: list[int] = []  # merged node -> bits of all merged nodes behind it
-    current: dict[str, int] = {}
+    current: dict[Hashable, int] = {}
 
     def closure(bits: int) -> int:
         reached = bits
@@ -45,7 +46,7 @@ def instances(graph: Graph, groups: Mapping[str, str]) -> dict[str, str]:
         return reached
 
     for node in graph.nodes:
-        if node.kind not in ("operation", "module"):
+        if node.id not in steps:
             continue
         makers = [maker[tail] for tail in operands.get(node.id, ()) if tail in maker]
         group = groups.get(node.id)

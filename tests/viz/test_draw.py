@@ -105,7 +105,7 @@ def test_module_frames_are_nested_and_names_inside_them_short() -> None:
     model = Net()
     model.named_parameters()
     shown = texts(draw_graph(model(leaf(np.ones((3, 2)), "x"))))
-    frames = [node for name, node in shown.items() if name.startswith("m")]
+    frames = [node for name, node in shown.items() if name.startswith("f")]
     assert ["block"] in frames and ["first"] in frames and ["norm"] in frames
     assert sum(bool(node) and node[0] == "weight" for node in shown.values()) == 2
 
@@ -116,7 +116,7 @@ def test_names_come_out_as_written(name: str) -> None:
         loss = leaf(2.0, name) * 3.0
     shown = texts(draw_graph(loss))
     assert shown["n0"][0] == name.replace("\n", "↵")
-    assert [name.replace("\n", "↵")] in [node for key, node in shown.items() if key.startswith("m")]
+    assert [name.replace("\n", "↵")] in [node for key, node in shown.items() if key.startswith("f")]
 
 
 def test_small_tensors_stand_in_full_and_large_ones_are_summed_up() -> None:
