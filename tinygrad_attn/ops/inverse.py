@@ -85,7 +85,7 @@ def solve(a: Any, b: Any) -> Any:
     Raises:
         SingularMatrixError: a matrix of the stack has no inverse.
     Source:
-        Derived in docs/derivations.md, section 8.
+        Derived in docs/derivations.md, §8.
     """
     _need_square(a)
     try:
@@ -124,7 +124,7 @@ def inv(a: Any) -> Any:
     Raises:
         SingularMatrixError: a matrix of the stack has no inverse.
     Source:
-        From Y A = I: δY = −Y δA Y (docs/derivations.md, section 8).
+        From Y A = I: δY = −Y δA Y (docs/derivations.md, §8).
     """
     _need_square(a)
     try:
@@ -146,7 +146,7 @@ def det(a: Any) -> Any:
     y = Σⱼ aᵢⱼ Cᵢⱼ for any row i, with the cofactors C
 
     Source:
-        Jacobi's formula (docs/derivations.md, section 8).
+        Jacobi's formula (docs/derivations.md, §8).
     """
     _need_square(a)
     return np.linalg.det(a)
@@ -228,7 +228,7 @@ def cholesky(a: Any, *, upper: bool = False) -> Any:
     Raises:
         SingularMatrixError: a matrix of the stack is not positive definite.
     Source:
-        Murray (2016), Differentiation of the Cholesky decomposition, equations 9 and 10; section 8 of the derivations.
+        Murray (2016), Differentiation of the Cholesky decomposition, equations 9 and 10; docs/derivations.md, §8.
     """
     _need_square(a)
     try:
