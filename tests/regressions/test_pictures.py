@@ -15,11 +15,14 @@ import pytest
 import tinygrad_attn as ta
 import viz.render as rendering
 from tests.conftest import require
+from tests.viz.needs import needs_graphviz
 from tests.viz.test_draw import texts
 from tests.viz.test_figure import no_renderer
 from tinygrad_attn.errors import OptionError, RenderError, ShapeError
 from tinygrad_attn.modes import scope
 from viz import attention_map, draw_graph, trace
+
+needs_graphviz()
 
 __all__ = ["no_renderer"]
 

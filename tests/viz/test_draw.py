@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 import tinygrad_attn as ta
+from tests.viz.needs import needs_graphviz
 from tinygrad_attn.errors import OptionError, UnsupportedFunctionError
 from tinygrad_attn.modes import scope
 from viz import draw_graph
 from viz.figure import GraphFigure
 from viz.numbers import significant
+
+needs_graphviz()
 
 
 def leaf(value: Any, name: str | None = None, *, grad: bool = True) -> ta.Tensor:

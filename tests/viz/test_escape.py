@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.conftest import require
+from tests.viz.needs import needs_graphviz
 from viz.dot import Cell, DotGraph, Edge, Node, Table, to_dot
 from viz.escape import ELLIPSIS, display_width, html_text, quoted, shorten, visible, xml_text
 from viz.render import render
@@ -30,6 +31,7 @@ texts = st.one_of(st.text(), st.sampled_from(NASTY), st.text(alphabet="<>&\\|{}\
 
 def drawn_texts(labels: Sequence[str | Table]) -> list[str]:
     """Draws one node for every label and gives the text that each node shows."""
+    needs_graphviz()
     nodes = tuple(Node(f"n{i}", label, {"shape": "plain"}) for i, label in enumerate(labels))
     root = ElementTree.fromstring(render(to_dot(DotGraph(nodes)), "svg").data)
     shown = {}
@@ -125,4 +127,5 @@ def test_edge_and_hint_texts_pass_the_same_escaper() -> None:
         (Node("a", "a", {"tooltip": 'x"\\N'}), Node("b", "b")), (Edge("e", "a", "b", 'dA = "\\E" <&amp;>'),)
     )
     assert 'label="dA = \\"\\\\E\\" <&amp;amp;>"' in to_dot(graph)
+    needs_graphviz()
     render(to_dot(graph), "svg")

@@ -13,10 +13,13 @@ import pytest
 
 import viz.render as rendering
 from tests.conftest import require
+from tests.viz.needs import needs_graphviz
 from tinygrad_attn.errors import OptionError, RenderError
 from viz.dot import DotGraph, Edge, Node, to_dot
 from viz.figure import GraphFigure, check_png_size
 from viz.theme import _ROLES, colours
+
+needs_graphviz()
 
 DOT = to_dot(DotGraph((Node("a", "<s>"), Node("b", "B")), (Edge("e", "a", "b"),)))
 
