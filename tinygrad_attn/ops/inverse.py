@@ -228,7 +228,7 @@ def cholesky(a: Any, *, upper: bool = False) -> Any:
     Raises:
         SingularMatrixError: a matrix of the stack is not positive definite.
     Source:
-        Murray (2016), Differentiation of the Cholesky decomposition, equations 9 and 10; docs/derivations.md, §8.
+        Murray (2016), Differentiation of the Cholesky decomposition; docs/derivations.md, §8.
     """
     _need_square(a)
     try:

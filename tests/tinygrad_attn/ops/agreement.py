@@ -12,7 +12,7 @@ from tinygrad_attn import Tensor
 
 
 def assert_like_numpy(f: Callable[..., Any], *arrays: Any, order: int = 2) -> None:
-    """Claim that `f`, written with NumPy's functions, answers Tensors as it answers arrays, and has its gradients right.
+    """Claim that `f`, written with NumPy's functions, answers Tensors as it does arrays, with the right gradients.
 
     Floating arrays are tried as Tensors in float64 and float32; other arguments are passed on as they are.
     """

@@ -165,8 +165,10 @@ def test_axes_that_cannot_meet_are_explained(axes: Any, error: type[Exception], 
 
 @pytest.mark.parametrize(
     "shapes",
-    [((), ()), ((), (3,)), ((2, 3), ()), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4))]
-    + [((2, 2, 3), (3,)), ((3,), (2, 3, 4)), ((2, 3), (5, 3, 4)), ((2, 2, 3), (3, 4)), ((2, 1, 3), (4, 3, 2))],
+    [
+        *(((), ()), ((), (3,)), ((2, 3), ()), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4))),
+        *(((2, 2, 3), (3,)), ((3,), (2, 3, 4)), ((2, 3), (5, 3, 4)), ((2, 2, 3), (3, 4)), ((2, 1, 3), (4, 3, 2))),
+    ],
 )
 def test_dot_is_numpys_for_any_number_of_axes(shapes: tuple[tuple[int, ...], ...]) -> None:
     assert_like_numpy(np.dot, *(values(*shape, seed=index) for index, shape in enumerate(shapes)))
