@@ -127,7 +127,7 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
 @implements(np.float_power)
 def float_power(a: Any, b: Any) -> Any:
     """Base `a` raised to `b`, computed in float64 whatever the operands are, as NumPy does it."""
-    a, b = (x.astype(np.float64) if hasattr(x, "astype") else float(x) for x in (a, b))
+    a, b = (x.astype(np.float64) if hasattr(x, "astype") else np.asarray(x, np.float64) for x in (a, b))
     return np.power(a, b)
 
 
