@@ -29,6 +29,15 @@ def causal_mask(query_len: int, key_len: int | None = None, *, align: Align | No
            [ True,  True,  True,  True]])
     """
     key_len = query_len if key_len is None else key_len
+    return np.tri(query_len, key_len, causal_shift(query_len, key_len, align=align), dtype=bool)
+
+
+def causal_shift(query_len: int, key_len: int, *, align: Align | None = None) -> int:
+    """How many keys beyond its own position a query may see: query i sees keys up to i + shift.
+
+    Raises:
+        OptionError: as in `causal_mask`.
+    """
     if align not in (None, "lower_right", "upper_left"):
         raise OptionError(f"causal_mask: align must be 'lower_right' or 'upper_left'\n  given {align!r}")
     if align is None and query_len != key_len:
@@ -36,8 +45,7 @@ def causal_mask(query_len: int, key_len: int | None = None, *, align: Align | No
             f"causal_mask: {query_len} queries and {key_len} keys: say where the diagonal ends\n"
             "  align='lower_right' if the queries are the last of the keys (a cache), 'upper_left' if both start at 0"
         )
-    shift = key_len - query_len if align == "lower_right" else 0
-    return np.tri(query_len, key_len, shift, dtype=bool)
+    return key_len - query_len if align == "lower_right" else 0
 
 
 def padding_mask(lengths: Any, key_len: int) -> NDArray[np.bool_]:

@@ -1,7 +1,20 @@
 """All operations; importing this package fills the registry."""
 
 from tinygrad_attn.ops import plain as _plain  # noqa: F401 (imported for what it registers)
-from tinygrad_attn.ops.activation import gelu_tanh, hardswish, relu, relu6, sigmoid, silu, softplus
+from tinygrad_attn.ops.activation import (
+    elu,
+    gelu,
+    gelu_tanh,
+    hardswish,
+    leaky_relu,
+    log_sigmoid,
+    relu,
+    relu6,
+    sigmoid,
+    silu,
+    softplus,
+    softsign,
+)
 from tinygrad_attn.ops.attention import attention, attention_weights
 from tinygrad_attn.ops.chunked import chunked_attention
 from tinygrad_attn.ops.dropout import apply_keep_mask, dropout
@@ -105,6 +118,7 @@ __all__ = [
     "dot",
     "dropout",
     "einsum",
+    "elu",
     "embedding",
     "erf",
     "erfc",
@@ -114,6 +128,7 @@ __all__ = [
     "expm1",
     "flip",
     "float_power",
+    "gelu",
     "gelu_tanh",
     "getitem",
     "hardswish",
@@ -124,11 +139,13 @@ __all__ = [
     "kl_divergence",
     "kron",
     "layer_norm",
+    "leaky_relu",
     "linear",
     "log",
     "log1p",
     "log2",
     "log10",
+    "log_sigmoid",
     "log_softmax",
     "logabsdet",
     "logaddexp",
@@ -169,6 +186,7 @@ __all__ = [
     "slogdet",
     "softmax",
     "softplus",
+    "softsign",
     "solve",
     "split",
     "sqrt",

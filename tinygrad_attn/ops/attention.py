@@ -8,13 +8,9 @@ from typing import Any
 import numpy as np
 
 from tinygrad_attn.domain import Chooser
-from tinygrad_attn.errors import ShapeError
-from tinygrad_attn.masks import Align, causal_mask, check_mask
 from tinygrad_attn.operation import op
-from tinygrad_attn.ops.dropout import keep_mask
 from tinygrad_attn.ops.piecewise import masked_fill
 from tinygrad_attn.ops.softmax import softmax
-from tinygrad_attn.tensor import Tensor, plain
 
 
 def attention_weights(query: Any, key: Any, mask: Any, bias: Any, *, scale: float) -> Any:
@@ -48,7 +44,8 @@ def hide_unseen(rows: Any, mask: Any) -> Any:
     return np.where(seen, rows, 0.0)
 
 
-def _attended(choose: Chooser) -> tuple[Any, ...]:
+def draw_attended(choose: Chooser) -> tuple[Any, ...]:
+    """Operands that fit: with and without mask, bias and dropout, broadcast or not."""
     lead = choose.shape(0, 2, 1, 2)
     queries, keys, d, d_value = (choose.integer(1, 3) for _ in range(4))
     scores = (*lead, queries, keys)
@@ -67,7 +64,7 @@ def _attended(choose: Chooser) -> tuple[Any, ...]:
 
 @op(
     reference=attention_definition,
-    domain=_attended,
+    domain=draw_attended,
     options={"scale": lambda choose, inputs: choose.pick([1.0, 1.0 / math.sqrt(inputs[0].shape[-1])])},
 )
 def attention(query: Any, key: Any, value: Any, mask: Any, bias: Any, keep: Any, *, scale: float) -> Any:
@@ -133,83 +130,3 @@ def _(g: Any, saved: Any, query: Any, key: Any, value: Any, mask: Any, bias: Any
     d_bias = None if bias is None else d_scores
     d_scores = d_scores * scale if bias is not None else np.multiply(d_scores, scale, out=d_scores)
     return d_scores @ key, np.swapaxes(d_scores, -1, -2) @ query, d_value, d_bias
-
-
-def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    *,
-    mask: Any = None,
-    bias: Any = None,
-    causal: bool | Align = False,
-    scale: float | None = None,
-    dropout: float = 0.0,
-    return_weights: bool = False,
-    rng: np.random.Generator | None = None,
-) -> Any:
-    """Attention with all its usual arguments: softmax(Q Kᵀ/√d + bias, masked) V.
-
-    Args:
-        query: (..., query_len, d).
-        key: (..., key_len, d).
-        value: (..., key_len, d_value).
-        mask: boolean, True = may attend, broadcastable to (..., query_len, key_len). A query that may see nothing gets
-            a zero output, zero weights and zero gradients. What stands at a key that no query may see, NaN included,
-            has no influence.
-        bias: added to the scores; may require a gradient.
-        causal: True hides later keys; with unequal lengths say "lower_right" or "upper_left" (see `causal_mask`).
-        scale: factor of Q Kᵀ; 1/√d if None.
-        dropout: probability of dropping a weight.
-        return_weights: also return the weights, (..., query_len, key_len), part of the graph like every Tensor.
-        rng: where dropout draws from.
-    Returns:
-        (..., query_len, d_value), or a pair of it and the weights.
-    Raises:
-        MaskError: the mask is not boolean or does not fit.
-        ShapeError: query, key and value do not fit one another.
-    Source:
-        Vaswani et al. (2017), arXiv:1706.03762, equation 1.
-    """
-    scores_shape = _scores_shape(query.shape, key.shape, value.shape)
-    if mask is not None:
-        mask = np.asarray(plain(mask))
-        check_mask(mask, scores_shape)
-    if causal:
-        future = causal_mask(*scores_shape[-2:], align=None if causal is True else causal)
-        mask = future if mask is None else mask & future
-    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
-    keep = keep_mask(scores_shape, dropout, query.dtype, rng) if dropout > 0.0 else None
-    if keep is not None and not any(isinstance(x, Tensor) for x in (query, key, value, bias)):
-        keep = plain(keep)
-    if not return_weights:
-        return attention(query, key, value, mask, bias, keep, scale=scale)
-    if mask is not None:
-        key, value = hide_unseen(key, mask), hide_unseen(value, mask)
-    weights = attention_weights(query, key, mask, bias, scale=scale)
-    return (weights if keep is None else weights * keep) @ value, weights
-
-
-def _scores_shape(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> tuple[int, ...]:
-    """Shape of the scores, (..., query_len, key_len).
-
-    Raises:
-        ShapeError: the three do not fit; the message says which axis and why.
-    """
-    rows = f"    query  {query}\n    key    {key}\n    value  {value}"
-    if min(len(query), len(key), len(value)) < 2:
-        raise ShapeError(f"attention: each input needs (..., length, d)\n{rows}")
-    if query[-1] != key[-1]:
-        raise ShapeError(f"attention: query and key must have the same d: {query[-1]} ≠ {key[-1]}\n{rows}")
-    if key[-2] != value[-2]:
-        raise ShapeError(
-            f"attention: one value per key: {key[-2]} ≠ {value[-2]}\n{rows}\n"
-            "  key and value must come from the same source: did one of them come from the decoder?"
-        )
-    if key[-2] == 0 or query[-1] == 0:
-        raise ShapeError(f"attention: there is nothing to attend to: an empty sequence, or d = 0\n{rows}")
-    try:
-        lead = np.broadcast_shapes(query[:-2], key[:-2], value[:-2])
-    except ValueError:
-        raise ShapeError(f"attention: the leading axes (batch, heads) do not broadcast\n{rows}") from None
-    return (*lead, query[-2], key[-2])
