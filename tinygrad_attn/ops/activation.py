@@ -1,4 +1,4 @@
-"""Activation functions."""
+"""Activation functions; at a kink each makes one stated choice of slope."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_attn.domain import reals
+from tinygrad_attn.domain import one_of, reals
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.choose import keep_where
+from tinygrad_attn.ops.erf import erfc
 
 
 @op(elementwise=True, domain=reals(avoid=(0.0,)))
@@ -44,6 +45,41 @@ def relu6(x: Any) -> Any:
 @relu6.gradient("x", formula="dx = dy where 0 < x < 6")
 def _(g: Any, out: Any, x: Any) -> Any:
     return keep_where(np.logical_and(np.greater(x, 0), np.less(x, 6)), g)
+
+
+@op(elementwise=True, domain=reals(avoid=(0.0,)), options={"negative_slope": one_of(0.01, 0.5)})
+def leaky_relu(x: Any, *, negative_slope: float = 0.01) -> Any:
+    """Relu that lets a little through below 0, so that no unit dies; the slope at 0 is taken as the one below.
+
+    y = x if x > 0 else slope · x
+
+    Source:
+        Maas, Hannun and Ng (2013), "Rectifier nonlinearities improve neural network acoustic models".
+    """
+    return np.where(np.greater(x, 0), x, negative_slope * x)
+
+
+@leaky_relu.gradient("x", formula="dx = dy where x > 0, else slope · dy")
+def _(g: Any, out: Any, x: Any, *, negative_slope: float) -> Any:
+    return np.where(np.greater(x, 0), g, negative_slope * g)
+
+
+@op(elementwise=True, domain=reals(avoid=(0.0,)), options={"alpha": one_of(1.0, 0.5)})
+def elu(x: Any, *, alpha: float = 1.0) -> Any:
+    """Exponential linear unit, which runs out to −α; the slope at 0 is taken as the one below, α.
+
+    y = x if x > 0 else α (eˣ − 1)
+
+    Source:
+        Clevert, Unterthiner and Hochreiter (2015), arXiv:1511.07289, equation 15.
+    """
+    return np.where(np.greater(x, 0), x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+@elu.gradient("x", formula="dx = dy where x > 0, else α eˣ dy")
+def _(g: Any, out: Any, x: Any, *, alpha: float) -> Any:
+    below = np.where(np.greater(x, 0), 0.0, x)  # an exponential of large x would overflow
+    return np.where(np.greater(x, 0), g, g * (alpha * np.exp(below)))
 
 
 @op(elementwise=True, domain=reals(low=-4.0, high=4.0, avoid=(-3.0, 3.0)))
@@ -109,6 +145,67 @@ def softplus(x: Any) -> Any:
 @softplus.gradient("x", formula="dx = σ(x) ∘ dy")
 def _(g: Any, out: Any, x: Any) -> Any:
     return g * sigmoid(x)
+
+
+@op(symbol="ln σ", elementwise=True, domain=reals(low=-4.0, high=4.0))
+def log_sigmoid(x: Any) -> Any:
+    """Logarithm of the sigmoid; equals x for very negative x, where the sigmoid itself rounds to 0.
+
+    y = ln σ(x) = −ln(1 + e⁻ˣ)
+    """
+    return -softplus(-x)
+
+
+@log_sigmoid.gradient("x", formula="dx = σ(−x) ∘ dy")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * sigmoid(-x)
+
+
+@op(elementwise=True, domain=reals(avoid=(0.0,)))
+def softsign(x: Any) -> Any:
+    """Squashed into (−1, 1) like tanh, but approached more slowly; smooth at 0, where the slope is 1.
+
+    y = x / (1 + |x|)
+
+    Source:
+        Bergstra, Desjardins, Lamblin and Bengio (2009), "Quadratic polynomials learn better image features".
+    """
+    return x / (1.0 + np.absolute(x))
+
+
+@softsign.gradient("x", formula="dx = dy / (1 + |x|)²")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g / np.square(1.0 + np.absolute(x))
+
+
+# --- gelu, in its two forms --------------------------------------------------------------------------------------
+
+_SQRT_HALF = math.sqrt(0.5)
+_NORMAL_PEAK = 1.0 / math.sqrt(2.0 * math.pi)
+
+
+def gelu_definition(x: Any) -> Any:
+    """x times the probability that a standard normal variable lies below it: what `gelu` must equal."""
+    return x * (0.5 * erfc(-_SQRT_HALF * x))
+
+
+@op(reference=gelu_definition, elementwise=True, domain=reals(low=-4.0, high=4.0))
+def gelu(x: Any) -> Any:
+    """Gaussian error linear unit, exactly: BERT's. See `gelu_tanh` for the approximation in GPT-2.
+
+    y = x Φ(x),  Φ(x) = ½ (1 + erf(x/√2))
+
+    Source:
+        Hendrycks and Gimpel (2016), arXiv:1606.08415, §2. Φ is computed as ½ erfc(−x/√2), which is the same and keeps
+        its digits where Φ is small.
+    """
+    below = 0.5 * erfc(-_SQRT_HALF * x)
+    return x * below, below
+
+
+@gelu.gradients("x", formula="dx = (Φ(x) + x φ(x)) ∘ dy, φ(x) = e^(−x²/2) / √2π")
+def _(g: Any, saved: Any, x: Any) -> Any:
+    return (g * (saved + x * (_NORMAL_PEAK * np.exp(-0.5 * x * x))),)
 
 
 _GELU_SCALE = math.sqrt(2.0 / math.pi)
