@@ -153,26 +153,12 @@ def sweep(
     """
     order = topological_order(roots, stop)
     leads = None if targets is None else _leading_to(order, targets, stop)
-    pending: dict[int, Gradient] = {}
-    owned: set[int] = set()  # sums that were allocated here and may be added to in place
-    selected: set[int] = set()  # tensors whose gradient came through a `where`
-
-    def add(tensor: Tensor, gradient: Gradient) -> None:
-        key = id(tensor)
-        if key not in pending:
-            pending[key] = gradient
-        elif key in owned:
-            pending[key] += gradient
-        else:
-            pending[key] = pending[key] + gradient
-            if not create_graph:
-                owned.add(key)
-
+    arriving = _Arriving(create_graph)
     for root, upstream in zip(roots, upstreams, strict=True):
-        add(root, upstream)
+        arriving.add(root, upstream, None)
     while order:
         tensor = order.pop()
-        gradient = pending.pop(id(tensor), None)
+        gradient, untaken = arriving.take(tensor)
         if gradient is None:
             continue
         for hook in tensor.hooks:
@@ -185,16 +171,45 @@ def sweep(
                 for index, source in enumerate(node.inputs)
                 if is_tensor(source) and source.requires_grad and (leads is None or id(source) in leads)
             ]
-            contributions = node.operation.pull(
-                node, gradient, tensor, wanted, create_graph=create_graph, selected=id(tensor) in selected
-            )
+            operation = node.operation
+            contributions = operation.pull(node, gradient, tensor, wanted, create_graph=create_graph, untaken=untaken)
+            passed_on = operation.untaken_of(node, tensor, wanted, untaken)
             for index, contribution in contributions:
-                add(node.inputs[index], contribution)
-            if node.operation.selects or id(tensor) in selected:
-                selected.update(id(node.inputs[index]) for index in wanted)
+                arriving.add(node.inputs[index], contribution, passed_on.get(index))
         yield Step(tensor, gradient, contributions)
         if free and node is not None:
             node.free()
+
+
+class _Arriving:
+    """The sums of the gradients that have reached each tensor so far."""
+
+    def __init__(self, create_graph: bool) -> None:
+        self._sums: dict[int, Gradient] = {}
+        self._own: set[int] = set()  # sums that were allocated here and may be added to in place
+        self._untaken: dict[int, Any] = {}  # elements that nothing but the branch not taken of a `where` has reached
+        self._in_place = not create_graph
+
+    def add(self, tensor: Tensor, gradient: Gradient, untaken: Any) -> None:
+        key = id(tensor)
+        if key not in self._sums:
+            self._sums[key] = gradient
+            if untaken is not None:
+                self._untaken[key] = untaken
+            return
+        before = self._untaken.pop(key, None)
+        if before is not None and untaken is not None:
+            self._untaken[key] = before & untaken
+        if key in self._own:
+            self._sums[key] += gradient
+        else:
+            self._sums[key] = self._sums[key] + gradient
+            if self._in_place:
+                self._own.add(key)
+
+    def take(self, tensor: Tensor) -> tuple[Gradient, Any]:
+        key = id(tensor)
+        return self._sums.pop(key, None), self._untaken.pop(key, None)
 
 
 def _leading_to(order: Sequence[Tensor], targets: Sequence[Tensor], stop: Collection[int]) -> set[int]:

@@ -111,7 +111,7 @@ class ArrayMethods:
             raise InPlaceError(
                 "a Tensor that requires a gradient cannot be assigned into an array: the gradient would be lost\n"
                 "  use ta.index_put(array, t, index=…), np.where, np.stack or np.concatenate, which return a Tensor;\n"
-                "  for the plain values, write array[…] = t.numpy()"
+                "  for the plain values, write t.numpy() or, of one element, t.item()"
             )
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:

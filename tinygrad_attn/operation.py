@@ -21,10 +21,11 @@ from typing import Any, TypeVar, cast, overload
 import numpy as np
 
 from tinygrad_attn import explain
-from tinygrad_attn.errors import GradientError, TinygradAttnError, UnsupportedFunctionError
+from tinygrad_attn.errors import DtypeError, GradientError, TinygradAttnError
 from tinygrad_attn.graph import Gradient, Node, fold, sweep
 from tinygrad_attn.modes import MODES, enable_grad
 from tinygrad_attn.registry import OPERATIONS, implements
+from tinygrad_attn.signature import Signature
 from tinygrad_attn.tensor import Tensor, plain
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -41,6 +42,7 @@ class Operation:
         options: its keyword options with their defaults.
         elementwise: whether each output element depends on one element of each input.
         selects: whether it takes some elements and leaves others, as `where` does.
+        moves: whether elements only change places, are copied or added, whatever their values.
         formulas: for each differentiable input, its gradient rule in mathematical notation.
         reference: for a fused operation, the same function written with primitive ones; else None.
         domain, option_domains: what inputs and options a test may draw (see `domain.py`).
@@ -55,6 +57,7 @@ class Operation:
         sequence: bool = False,
         elementwise: bool = False,
         selects: bool = False,
+        moves: bool = False,
         domain: Callable[[Any], tuple[Any, ...]] | None = None,
         options: dict[str, Callable[..., Any]] | None = None,
         clash: Callable[..., str | None] | None = None,
@@ -66,19 +69,15 @@ class Operation:
         self.sequence = sequence
         self.elementwise = elementwise
         self.selects = selects
+        self.moves = moves
         self.domain = domain
         self.option_domains = options or {}
         self.clash = clash
         self.__name__, self.__doc__, self.__module__ = self.name, forward.__doc__, forward.__module__
         self.__wrapped__ = forward
-        signature = inspect.signature(forward)
-        taken = list(signature.parameters.values())
-        inputs = [p for p in taken if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]
-        self.parameters = tuple(p.name for p in inputs)
-        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in inputs)
-        self.input_defaults = {p.name: p.default for p in inputs if p.default is not p.empty}
-        self.options = {p.name: p.default for p in taken if p.kind is p.KEYWORD_ONLY}
-        self._required = {name for name, default in self.options.items() if default is inspect.Parameter.empty}
+        signature = Signature(forward, sequence=sequence)
+        self.bind = signature.bind
+        self.parameters, self.variadic, self.options = signature.parameters, signature.variadic, signature.options
         self.formulas: dict[str, str] = {}
         self.rules: dict[str, Callable[..., Any]] = {}
         self.joint_rule: Callable[..., Any] | None = None
@@ -139,7 +138,7 @@ class Operation:
                 traced = True
                 recording = recording or (value.requires_grad and modes.record)
         if recording:
-            inputs = tuple(_constant(value) for value in inputs)
+            inputs = self._constants(inputs)
             options = {name: _own(value) for name, value in options.items()} if options else options
             self._check_differentiable(inputs)
         arrays = [plain(value) for value in inputs]
@@ -167,55 +166,6 @@ class Operation:
             result._share_memory(inputs)
         return result
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Sort arguments into inputs and options; options may also follow the inputs by position, as in NumPy."""
-        if self.sequence:
-            args = (*tuple(args[0]), *self._by_position(args[1:], kwargs))
-        elif not self.variadic and len(args) != len(self.parameters):
-            args = self._fill(args, kwargs)
-        if not kwargs and not self._required:
-            return args, self.options
-        options = {**self.options, **kwargs}
-        if len(options) > len(self.options):
-            for name in options.keys() - self.options.keys():
-                if options.pop(name) is not None:  # NumPy's own extras, such as out=None, may be spelled out
-                    raise UnsupportedFunctionError(
-                        f"{self.name}() takes no option {name!r} on a Tensor\n"
-                        f"  its options are: {', '.join(self.options) or 'none'}"
-                    )
-        missing = [name for name in self._required if options[name] is inspect.Parameter.empty]
-        if missing:
-            raise TypeError(f"{self.name}() needs the option {missing[0]!r}")
-        return args, options
-
-    def _by_position(self, values: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Move options that were given by position into `kwargs`."""
-        if len(values) > len(self.options):
-            surplus = len(values) - len(self.options)
-            raise TypeError(f"{self.name}() takes {self._signature()}; {surplus} too many given")
-        for name, value in zip(self.options, values, strict=False):
-            if name in kwargs:
-                raise TypeError(f"{self.name}() got {name!r} twice")
-            kwargs[name] = value
-        return ()
-
-    def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Complete the inputs from keywords and defaults."""
-        count = len(self.parameters)
-        self._by_position(args[count:], kwargs)
-        inputs = list(args[:count])
-        for parameter in self.parameters[len(inputs) :]:
-            if parameter in kwargs:
-                inputs.append(kwargs.pop(parameter))
-            elif parameter in self.input_defaults:
-                inputs.append(self.input_defaults[parameter])
-            else:
-                raise TypeError(f"{self.name}() takes {self._signature()}; {parameter!r} is missing")
-        return tuple(inputs)
-
-    def _signature(self) -> str:
-        return ", ".join([*self.parameters, *(f"{name}=" for name in self.options)])
-
     def named_inputs(self, inputs: Sequence[Any]) -> Iterator[tuple[str, Any]]:
         """Pairs of parameter name and operand; the inputs of a variadic operation are numbered."""
         for index, value in enumerate(inputs):
@@ -227,6 +177,13 @@ class Operation:
         if self.variadic and index >= first:
             return f"{self.parameters[-1]}[{index - first}]"
         return self.parameters[index]
+
+    def _constants(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Operands fit for the graph: arrays are copied, so that changing them later does not change gradients."""
+        try:
+            return tuple(v if v is None or isinstance(v, (Tensor, bool, int, float)) else Tensor(v) for v in inputs)
+        except DtypeError as error:
+            raise DtypeError(f"{self.name}: {error}\n{explain.operands(self, inputs)}") from None
 
     def _check_differentiable(self, inputs: tuple[Any, ...]) -> None:
         for index, value in enumerate(inputs):
@@ -249,25 +206,43 @@ class Operation:
         wanted: Sequence[int],
         *,
         create_graph: bool = False,
-        selected: bool = False,
+        untaken: Any = None,
     ) -> list[tuple[int, Gradient]]:
         """Run the rules of the `wanted` inputs of `node`; each gradient is folded, cast and checked.
 
         With `create_graph` the rules get Tensors, and a fused operation is differentiated through its reference.
-        With `selected`, the gradient has come through a `where`: an element that was not taken sends exactly zero,
-        also where the local derivative is NaN or infinite.
+        Elements in `untaken` were not taken by a `where` that the gradient came through: they send exactly zero, also
+        where the local derivative is NaN or infinite.
         """
         if create_graph and self.reference is not None:
             raw = self._pull_through_reference(self.reference, node, gradient, wanted)
         else:
             values = node.inputs if create_graph else tuple(plain(value) for value in node.inputs)
             raw = self._pull_rules(node, gradient, out if create_graph else out._data, values, wanted)
-        if selected and self.elementwise:
-            raw = [(index, np.where(gradient == 0.0, 0.0, contribution)) for index, contribution in raw]
+        if untaken is not None and self.elementwise:
+            raw = [(index, np.where(untaken, 0.0, contribution)) for index, contribution in raw]
         settled = [(index, self._settle(contribution, node.inputs[index], index)) for index, contribution in raw]
         if MODES.get().detect_anomaly:
             explain.watch_backward(node, plain(gradient), out, settled)
         return settled
+
+    def untaken_of(self, node: Node, out: Tensor, wanted: Sequence[int], untaken: Any) -> dict[int, Any]:
+        """Which elements of each wanted input go only into elements of the result that a `where` has not taken.
+
+        Args:
+            untaken: those elements of the result, boolean; None if all are taken or it is not known.
+        Returns:
+            By operand index, a boolean array in the operand's shape; nothing where it is not known.
+        """
+        if untaken is None and not self.selects:
+            return {}
+        taken = np.ones(out.shape) if untaken is None else 1.0 - untaken
+        if self.selects or self.moves:
+            values = tuple(plain(value) for value in node.inputs)
+            reached = self._pull_rules(node, taken, out._data, values, wanted)
+        else:
+            reached = [(index, taken) for index in wanted] if self.elementwise else []
+        return {index: fold(where, node.inputs[index].shape) == 0.0 for index, where in reached}
 
     def _pull_rules(
         self, node: Node, gradient: Gradient, out: Any, values: tuple[Any, ...], wanted: Sequence[int]
@@ -326,7 +301,8 @@ def op(*numpy_functions: Callable[..., Any], **settings: Any) -> Any:
     Args:
         *numpy_functions: the NumPy functions that run it when they are called with a Tensor.
         **settings: `symbol`, `reference`, `sequence` (the inputs come as one list), `elementwise`, `selects`,
-            `domain`, `options` (what a test may draw for each option) and `clash` (explains why shapes do not fit).
+            `moves`, `domain`, `options` (what a test may draw for each option) and `clash` (explains why shapes do
+            not fit).
 
     Usable bare as well:
 
@@ -363,13 +339,6 @@ def _register(operation: Operation, numpy_functions: tuple[Callable[..., Any], .
     return operation
 
 
-def _constant(value: Any) -> Any:
-    """An operand fit for the graph: arrays are copied, so that changing them later does not change gradients."""
-    if value is None or isinstance(value, (Tensor, bool, int, float)):
-        return value
-    return Tensor(value)
-
-
 def _own(option: Any) -> Any:
     """An option fit for the graph: what can be changed later, such as an index array, is copied."""
     if isinstance(option, (list, tuple)) and not hasattr(option, "_fields"):
@@ -377,7 +346,7 @@ def _own(option: Any) -> Any:
     return option.copy() if isinstance(option, np.ndarray) else option
 
 
-@op(np.copy, domain=lambda choose: (choose.reals(choose.shape()),))
+@op(np.copy, elementwise=True, domain=lambda choose: (choose.reals(choose.shape()),))
 def identity(x: Any) -> Any:
     """The same values as a tensor of its own.
 

@@ -54,7 +54,7 @@ def _indexable(choose: Chooser) -> tuple[Any, ...]:
     return (choose.reals(choose.shape(1, 3, 1, 3)),)
 
 
-@op(symbol="[ ]", domain=_indexable, options={"index": _some_index})
+@op(symbol="[ ]", moves=True, domain=_indexable, options={"index": _some_index})
 def getitem(x: Any, *, index: Any) -> Any:
     """Elements of `x` at `index`: whole numbers, slices, None, Ellipsis, integer or boolean arrays.
 
@@ -77,6 +77,7 @@ def _scattered(choose: Chooser) -> tuple[Any, ...]:
 
 @op(
     symbol="scatter",
+    moves=True,
     domain=_scattered,
     options={
         "index": lambda choose, inputs: choose.integers((inputs[0].shape[0],), -3, 2),

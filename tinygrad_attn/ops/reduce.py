@@ -28,7 +28,7 @@ def count(x: Any, axis: Axis) -> int:
     return int(np.prod([x.shape[i] for i in axes], dtype=int))
 
 
-@op(np.sum, symbol="Σ", domain=reals(), options=_AXES)
+@op(np.sum, symbol="Σ", moves=True, domain=reals(), options=_AXES)
 def sum(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """Sum over `axis`.
 
@@ -42,7 +42,7 @@ def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
     return spread(g, x, axis, keepdims)
 
 
-@op(np.mean, domain=reals(min_side=1), options=_AXES)
+@op(np.mean, moves=True, domain=reals(min_side=1), options=_AXES)
 def mean(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """Mean over `axis`.
 
@@ -134,7 +134,7 @@ def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
     return spread(g, x, axis, keepdims) * back
 
 
-@op(np.cumsum, domain=reals(), options={"axis": any_axis_or_none})
+@op(np.cumsum, moves=True, domain=reals(), options={"axis": any_axis_or_none})
 def cumsum(x: Any, *, axis: int | None = None) -> Any:
     """Running sum along `axis` (over all elements in order if None).
 
@@ -165,4 +165,6 @@ def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
 @logsumexp.gradient("x", formula="dxᵢ = e^(xᵢ − y) dy")
 def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
     shift = np.where(np.equal(out, -np.inf), 0.0, out)
-    return spread(g, x, axis, keepdims) * np.exp(x - spread(shift, x, axis, keepdims))
+    share = np.exp(x - spread(shift, x, axis, keepdims))
+    total = np.sum(share, axis=axis, keepdims=True)  # 1 but for the rounding of a large y; 0 over nothing but −∞
+    return spread(g, x, axis, keepdims) * share / np.where(np.equal(total, 0.0), 1.0, total)

@@ -20,7 +20,7 @@ def _some_reshape(choose: Chooser, inputs: tuple[Any, ...]) -> tuple[int, ...]:
     )
 
 
-@op(np.reshape, domain=reals(), options={"shape": _some_reshape}, clash=reshape_clash)
+@op(np.reshape, moves=True, domain=reals(), options={"shape": _some_reshape}, clash=reshape_clash)
 def reshape(x: Any, *, shape: Any) -> Any:
     """The same elements, in the same order, in another shape; one length may be −1.
 
@@ -42,7 +42,7 @@ def _some_order(choose: Chooser, inputs: tuple[Any, ...]) -> tuple[int, ...] | N
     return tuple(axis - inputs[0].ndim * choose.integer(0, 1) for axis in order)
 
 
-@op(np.transpose, symbol="ᵀ", domain=reals(), options={"axes": _some_order})
+@op(np.transpose, moves=True, symbol="ᵀ", domain=reals(), options={"axes": _some_order})
 def transpose(x: Any, *, axes: Any = None) -> Any:
     """Axes permuted, reversed if `axes` is None; negative axes count from the end.
 
@@ -58,7 +58,7 @@ def _(g: Any, out: Any, x: Any, *, axes: Any) -> Any:
     return np.transpose(g, np.argsort(normalize_axis_tuple(axes, x.ndim)))
 
 
-@op(np.swapaxes, symbol="ᵀ", domain=reals(min_dims=1), options={"axis1": any_axis, "axis2": any_axis})
+@op(np.swapaxes, moves=True, symbol="ᵀ", domain=reals(min_dims=1), options={"axis1": any_axis, "axis2": any_axis})
 def swapaxes(x: Any, *, axis1: int, axis2: int) -> Any:
     """Two axes exchanged; (-1, -2) transposes each matrix of a stack.
 
@@ -74,6 +74,7 @@ def _(g: Any, out: Any, x: Any, *, axis1: int, axis2: int) -> Any:
 
 @op(
     np.moveaxis,
+    moves=True,
     domain=reals(min_dims=1),
     options={"source": any_axis, "destination": any_axis},
 )
@@ -92,6 +93,7 @@ def _(g: Any, out: Any, x: Any, *, source: Any, destination: Any) -> Any:
 
 @op(
     np.expand_dims,
+    moves=True,
     domain=reals(),
     options={"axis": lambda choose, inputs: choose.integer(-inputs[0].ndim - 1, inputs[0].ndim)},
 )
@@ -110,6 +112,7 @@ def _(g: Any, out: Any, x: Any, *, axis: Any) -> Any:
 
 @op(
     np.squeeze,
+    moves=True,
     domain=lambda choose: (choose.reals((1, *choose.shape(0, 2), 1)),),
     options={"axis": lambda choose, inputs: choose.pick([None, 0, -1, (0, -1)])},
 )
@@ -128,6 +131,7 @@ def _(g: Any, out: Any, x: Any, *, axis: Any) -> Any:
 
 @op(
     np.broadcast_to,
+    moves=True,
     domain=lambda choose: (choose.reals(broadcastable(choose, (2, 3, 1))),),
     options={"shape": lambda choose, inputs: choose.pick([(2, 3, 1), (4, 2, 3, 1)])},
     clash=lambda x, *, shape: broadcast_clash(x, tuple(np.atleast_1d(shape))),
@@ -150,7 +154,7 @@ def _pieces(choose: Chooser) -> tuple[Any, ...]:
     return tuple(choose.reals(shape) for _ in range(choose.integer(1, 3)))
 
 
-@op(np.concatenate, symbol="concat", sequence=True, domain=_pieces, options={"axis": any_axis})
+@op(np.concatenate, moves=True, symbol="concat", sequence=True, domain=_pieces, options={"axis": any_axis})
 def concatenate(*arrays: Any, axis: int = 0) -> Any:
     """Arrays joined along an axis that they have.
 
@@ -169,6 +173,7 @@ def _(g: Any, out: Any, *arrays: Any, index: int, axis: int) -> Any:
 
 @op(
     np.stack,
+    moves=True,
     sequence=True,
     domain=_pieces,
     options={"axis": lambda choose, inputs: choose.integer(-inputs[0].ndim - 1, inputs[0].ndim)},
@@ -188,7 +193,7 @@ def _(g: Any, out: Any, *arrays: Any, index: int, axis: int) -> Any:
     return g[tuple(place)]
 
 
-@op(np.flip, domain=reals(), options={"axis": lambda choose, inputs: None})
+@op(np.flip, moves=True, domain=reals(), options={"axis": lambda choose, inputs: None})
 def flip(x: Any, *, axis: Any = None) -> Any:
     """Elements in reverse order along `axis` (all axes if None).
 
@@ -204,6 +209,7 @@ def _(g: Any, out: Any, x: Any, *, axis: Any) -> Any:
 
 @op(
     np.ndarray.astype,
+    elementwise=True,
     symbol="cast",
     domain=reals(),
     options={"dtype": lambda choose, inputs: np.dtype(np.float64)},
