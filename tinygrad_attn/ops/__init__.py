@@ -48,7 +48,7 @@ from tinygrad_attn.ops.linalg import linear, matmul, norm
 from tinygrad_attn.ops.loss import bce_with_logits, cross_entropy, kl_divergence, mse_loss, nll_loss
 from tinygrad_attn.ops.matrix import diag, diagflat, diagonal, matrix_transpose, trace, tril, triu
 from tinygrad_attn.ops.norm import layer_norm, rms_norm
-from tinygrad_attn.ops.piecewise import absolute, clip, masked_fill, maximum, minimum, where
+from tinygrad_attn.ops.piecewise import absolute, clip, fmod, masked_fill, maximum, minimum, remainder, where
 from tinygrad_attn.ops.products import kron, matrix_power, matvec, multi_dot, vecdot, vecmat
 from tinygrad_attn.ops.reduce import cumsum, logsumexp, max, mean, min, prod, std, sum, var
 from tinygrad_attn.ops.scaled_dot_product import scaled_dot_product_attention
@@ -128,6 +128,7 @@ __all__ = [
     "expm1",
     "flip",
     "float_power",
+    "fmod",
     "gelu",
     "gelu_tanh",
     "getitem",
@@ -175,6 +176,7 @@ __all__ = [
     "reciprocal",
     "relu",
     "relu6",
+    "remainder",
     "reshape",
     "rms_norm",
     "scaled_dot_product_attention",

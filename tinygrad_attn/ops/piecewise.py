@@ -1,4 +1,4 @@
-"""Elementwise functions with a kink or a choice: abs, maximum, where, clip, masked_fill.
+"""Elementwise functions with a kink or a choice: abs, maximum, clip, remainder, where, masked_fill.
 
 At a kink each makes one stated choice of slope.
 """
@@ -101,6 +101,45 @@ def clip(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
 @clip.gradient("x", formula="dx = dy where min ≤ x ≤ max")
 def _(g: Any, out: Any, x: Any, *, min: float | None, max: float | None) -> Any:
     return keep_where(np.equal(x, out), g)
+
+
+def _within_a_step(choose: Chooser) -> tuple[Any, ...]:
+    """Dividends and divisors of either sign whose quotient is no whole number."""
+    full = choose.shape()
+    shape = broadcastable(choose, full)
+    divisor = choose.reals(shape, 0.5, 3.0) * np.where(choose.booleans(shape), 1.0, -1.0)
+    quotient = choose.integers(full, -2, 2) + choose.reals(full, 0.2, 0.8)
+    return np.asarray(quotient * divisor), np.asarray(divisor)
+
+
+@op(np.remainder, symbol="mod", elementwise=True, domain=_within_a_step, clash=broadcast_clash)
+def remainder(a: Any, b: Any) -> Any:
+    """What is left of `a` after whole steps of `b`, with the sign of `b` (`np.mod` and `%` in Python).
+
+    y = a − b ⌊a / b⌋. Where `a` is a whole number of steps, y jumps; the slopes are those of the side it lies on.
+    """
+    return np.remainder(a, b)
+
+
+@op(np.fmod, symbol="mod", elementwise=True, domain=_within_a_step, clash=broadcast_clash)
+def fmod(a: Any, b: Any) -> Any:
+    """What is left of `a` after whole steps of `b`, with the sign of `a`, as in C.
+
+    y = a − b trunc(a / b). Where `a` is a whole number of steps, y jumps; the slopes are those of the side it lies on.
+    """
+    return np.fmod(a, b)
+
+
+@remainder.gradient("a", formula="da = dy")
+@fmod.gradient("a", formula="da = dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g
+
+
+@remainder.gradient("b", formula="db = −⌊a / b⌋ ∘ dy")
+@fmod.gradient("b", formula="db = −trunc(a / b) ∘ dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return -g * np.rint((a - out) / b)  # the number of steps; a / b itself may be rounded to the next whole number
 
 
 def _selection(choose: Chooser) -> tuple[Any, ...]:
