@@ -50,7 +50,7 @@ from tinygrad_attn.ops.matrix import diag, diagflat, diagonal, matrix_transpose,
 from tinygrad_attn.ops.norm import layer_norm, rms_norm
 from tinygrad_attn.ops.piecewise import absolute, clip, fmod, masked_fill, maximum, minimum, remainder, where
 from tinygrad_attn.ops.products import kron, matrix_power, matvec, multi_dot, vecdot, vecmat
-from tinygrad_attn.ops.reduce import cumsum, logsumexp, max, mean, min, prod, std, sum, var
+from tinygrad_attn.ops.reduce import cumprod, cumsum, logsumexp, max, mean, min, prod, std, sum, var
 from tinygrad_attn.ops.scaled_dot_product import scaled_dot_product_attention
 from tinygrad_attn.ops.shape import (
     astype,
@@ -109,6 +109,7 @@ __all__ = [
     "cos",
     "cosh",
     "cross_entropy",
+    "cumprod",
     "cumsum",
     "det",
     "diag",

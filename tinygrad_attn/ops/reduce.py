@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from tinygrad_attn.domain import any_axes, any_axis_or_none, distinct, flag, reals
+from tinygrad_attn.domain import any_axes, any_axis_or_none, distinct, flag, one_of, reals
+from tinygrad_attn.errors import OptionError
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.choose import keep_where
+from tinygrad_attn.registry import implements
 
 Axis = int | tuple[int, ...] | None
 _AXES: dict[str, Any] = {"axis": any_axes, "keepdims": flag}
+_SPREAD: dict[str, Any] = {**_AXES, "correction": one_of(0.0, 0.5)}  # n − 0.5 is positive, however few there are
 
 
 def spread(g: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
@@ -56,7 +59,7 @@ def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
     return spread(g, x, axis, keepdims) / count(x, axis)
 
 
-@op(np.var, domain=reals(min_side=1), options={**_AXES, "correction": lambda choose, inputs: 0.0})
+@op(domain=reals(min_side=1), options=_SPREAD)
 def var(x: Any, *, axis: Axis = None, keepdims: bool = False, correction: float = 0.0) -> Any:
     """Variance over `axis`; divides by n − correction.
 
@@ -71,7 +74,7 @@ def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool, correction: float
     return spread(g, x, axis, keepdims) * 2.0 * centred / (count(x, axis) - correction)
 
 
-@op(np.std, domain=distinct(), options={**_AXES, "correction": lambda choose, inputs: 0.0})
+@op(domain=distinct(), options=_SPREAD)
 def std(x: Any, *, axis: Axis = None, keepdims: bool = False, correction: float = 0.0) -> Any:
     """Standard deviation over `axis`; its slope where all elements are equal is taken as 0.
 
@@ -85,6 +88,24 @@ def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool, correction: float
     centred = x - np.mean(x, axis=axis, keepdims=True)
     per_element = g / (np.where(np.equal(out, 0), 1.0, out) * (count(x, axis) - correction))
     return spread(np.where(np.equal(out, 0), 0.0, per_element), x, axis, keepdims) * centred
+
+
+@implements(np.var)
+def numpy_var(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, **options: Any) -> Any:
+    """`var` as NumPy calls it; `ddof` is its older name for `correction`."""
+    return var(x, axis=axis, dtype=dtype, out=out, **_with_correction("var", ddof, options))
+
+
+@implements(np.std)
+def numpy_std(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, **options: Any) -> Any:
+    """`std` as NumPy calls it; `ddof` is its older name for `correction`."""
+    return std(x, axis=axis, dtype=dtype, out=out, **_with_correction("std", ddof, options))
+
+
+def _with_correction(name: str, ddof: float, options: dict[str, Any]) -> dict[str, Any]:
+    if ddof and "correction" in options:
+        raise OptionError(f"{name}: ddof and correction are two names of one thing\n  give one of them")
+    return {"correction": ddof, **options}
 
 
 @op(np.max, np.amax, domain=distinct(), options=_AXES)
@@ -147,6 +168,29 @@ def cumsum(x: Any, *, axis: int | None = None) -> Any:
 def _(g: Any, out: Any, x: Any, *, axis: int | None) -> Any:
     along = 0 if axis is None else axis
     return np.reshape(np.flip(np.cumsum(np.flip(g, along), along), along), x.shape)
+
+
+@op(np.cumprod, domain=reals(), options={"axis": any_axis_or_none})
+def cumprod(x: Any, *, axis: int | None = None) -> Any:
+    """Running product along `axis` (over all elements in order if None); its gradient is exact also with zeros.
+
+    yᵢ = Πⱼ≤ᵢ xⱼ
+    """
+    return np.cumprod(x, axis=axis)
+
+
+@cumprod.gradient("x", formula="dxⱼ = (Πₖ<ⱼ xₖ) sⱼ, sⱼ = dyⱼ + xⱼ₊₁ sⱼ₊₁")
+def _(g: Any, out: Any, x: Any, *, axis: int | None) -> Any:
+    if x.size == 0:
+        return np.zeros_like(x)
+    along = 0 if axis is None else axis
+    g, y = np.moveaxis(g, along, 0), np.moveaxis(out, along, 0)  # (n, ...)
+    factors = np.reshape(x, (-1,)) if axis is None else np.moveaxis(x, axis, 0)  # (n, ...)
+    behind = [g[-1]]  # sₙ, …, s₁: all that follows, as in Horner's rule, with no division by x
+    for i in range(len(factors) - 1, 0, -1):
+        behind.append(g[i - 1] + factors[i] * behind[-1])
+    before = np.concatenate([np.ones_like(factors[:1]), y[:-1]])
+    return np.reshape(np.moveaxis(before * np.stack(behind[::-1]), 0, along), x.shape)
 
 
 @op(domain=reals(min_side=1), options=_AXES)
