@@ -88,6 +88,46 @@ def reshape_clash(x: tuple[int, ...], *, shape: Any) -> str | None:
     return f"{size} elements of shape {x} do not fill shape {shape}\n  one length may be -1 to be worked out"
 
 
+def concatenate_clash(*shapes: tuple[int, ...], axis: int | None) -> str | None:
+    """Why arrays of `shapes` cannot be joined: another number of axes, or another length beside the joined axis."""
+    if not shapes:
+        return "there is nothing to join: the list is empty"
+    if axis is None:
+        return None
+    if any(not shape for shape in shapes):
+        return "a single number has no axis to be joined along\n  np.stack joins numbers, along a new axis"
+    first = shapes[0]
+    for index, shape in enumerate(shapes):
+        if len(shape) != len(first):
+            return (
+                f"arrays[0] has {len(first)} axes, arrays[{index}] has {len(shape)}\n"
+                "  np.expand_dims adds one of length 1, or np.stack joins along a new one"
+            )
+        differing = [i for i, n in enumerate(first) if shape[i] != n and i != axis % len(first)]
+        if differing:
+            i = differing[0]
+            fits = len(differing) == 1 and shape[axis] == first[axis]
+            return (
+                f"beside axis {axis}, along which they are joined, all lengths must agree\n"
+                f"  axis {i} is {first[i]} in arrays[0] and {shape[i]} in arrays[{index}]"
+                + (f"; they can be joined along axis {i}" if fits else "")
+            )
+    return None
+
+
+def stack_clash(*shapes: tuple[int, ...], axis: int) -> str | None:
+    """Why arrays of `shapes` cannot be stacked: which one differs from the first."""
+    if not shapes:
+        return "there is nothing to stack: the list is empty"
+    for index, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            return (
+                f"all arrays must have one shape: arrays[0] has {shapes[0]}, arrays[{index}] has {shape}\n"
+                "  np.concatenate joins arrays that differ along one axis; pad shorter ones first"
+            )
+    return None
+
+
 # --- the first NaN or infinity -------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,8 @@ def plain_index(index: Any) -> Any:
         return tuple(plain_index(part) for part in index)
     if isinstance(index, (slice, int, type(None), type(Ellipsis), np.integer, bool)):
         return index
-    return np.array(plain(index) if not isinstance(index, list) else index)
+    places = np.array(plain(index))
+    return places.astype(np.intp) if isinstance(index, list) and not places.size else places  # [] has no dtype
 
 
 def is_basic(index: Any) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from tinygrad_attn.domain import Chooser, any_axis, broadcastable, reals
-from tinygrad_attn.explain import broadcast_clash, reshape_clash
+from tinygrad_attn.domain import Chooser, any_axes, any_axis, any_axis_or_none, broadcastable, reals
+from tinygrad_attn.errors import AxisRangeError, OptionError
+from tinygrad_attn.explain import broadcast_clash, concatenate_clash, reshape_clash, stack_clash
 from tinygrad_attn.operation import op
 from tinygrad_attn.registry import implements
 
@@ -91,14 +92,17 @@ def _(g: Any, out: Any, x: Any, *, source: Any, destination: Any) -> Any:
     return np.moveaxis(g, destination, source)
 
 
-@op(
-    np.expand_dims,
-    moves=True,
-    domain=reals(),
-    options={"axis": lambda choose, inputs: choose.integer(-inputs[0].ndim - 1, inputs[0].ndim)},
-)
+def _new_axis(choose: Chooser, inputs: tuple[Any, ...]) -> int:
+    return choose.integer(-inputs[0].ndim - 1, inputs[0].ndim)
+
+
+def _new_axes(choose: Chooser, inputs: tuple[Any, ...]) -> int | tuple[int, ...]:
+    return choose.pick([_new_axis(choose, inputs), (0, -1)])
+
+
+@op(np.expand_dims, moves=True, domain=reals(), options={"axis": _new_axes})
 def expand_dims(x: Any, *, axis: Any) -> Any:
-    """An axis of length 1 inserted at `axis`.
+    """An axis of length 1 inserted at `axis`, or at each of several.
 
     y[..., 0, ...] = x
     """
@@ -149,14 +153,29 @@ def _(g: Any, out: Any, x: Any, *, shape: Any) -> Any:
     return g  # the engine folds every gradient to the shape of its input
 
 
-def _pieces(choose: Chooser) -> tuple[Any, ...]:
+def _some_pieces(choose: Chooser) -> tuple[Any, ...]:
     shape = choose.shape(1, 3)
+    if choose.pick([True, False]):  # arrays may differ in length, along the axis that they are joined along
+        return tuple(choose.reals((choose.integer(0, 3), *shape[1:])) for _ in range(choose.integer(1, 3)))
     return tuple(choose.reals(shape) for _ in range(choose.integer(1, 3)))
 
 
-@op(np.concatenate, moves=True, symbol="concat", sequence=True, domain=_pieces, options={"axis": any_axis})
-def concatenate(*arrays: Any, axis: int = 0) -> Any:
-    """Arrays joined along an axis that they have.
+def _joinable(choose: Chooser, inputs: tuple[Any, ...]) -> int | None:
+    same = all(value.shape == inputs[0].shape for value in inputs)
+    return any_axis_or_none(choose, inputs) if same else choose.pick([0, -inputs[0].ndim, None])
+
+
+@op(
+    np.concatenate,
+    moves=True,
+    symbol="concat",
+    sequence=True,
+    domain=_some_pieces,
+    options={"axis": _joinable},
+    clash=concatenate_clash,
+)
+def concatenate(*arrays: Any, axis: int | None = 0) -> Any:
+    """Arrays joined along an axis that they have; all their elements in order if `axis` is None.
 
     y = [x₁; x₂; …]
     """
@@ -164,19 +183,29 @@ def concatenate(*arrays: Any, axis: int = 0) -> Any:
 
 
 @concatenate.gradient("arrays", formula="dxᵢ = the part of dy that came from xᵢ")
-def _(g: Any, out: Any, *arrays: Any, index: int, axis: int) -> Any:
-    start = sum(array.shape[axis] for array in arrays[:index])
+def _(g: Any, out: Any, *arrays: Any, index: int, axis: int | None) -> Any:
+    lengths = [np.size(array) if axis is None else array.shape[axis] for array in arrays]
+    start = sum(lengths[:index])
+    part = slice(start, start + lengths[index])
+    if axis is None:
+        return np.reshape(g[part], np.shape(arrays[index]))
     place = [slice(None)] * g.ndim
-    place[axis] = slice(start, start + arrays[index].shape[axis])
+    place[axis] = part
     return g[tuple(place)]
+
+
+def _alike(choose: Chooser) -> tuple[Any, ...]:
+    shape = choose.shape(0, 3)
+    return tuple(choose.reals(shape) for _ in range(choose.integer(1, 3)))
 
 
 @op(
     np.stack,
     moves=True,
     sequence=True,
-    domain=_pieces,
-    options={"axis": lambda choose, inputs: choose.integer(-inputs[0].ndim - 1, inputs[0].ndim)},
+    domain=_alike,
+    options={"axis": _new_axis},
+    clash=stack_clash,
 )
 def stack(*arrays: Any, axis: int = 0) -> Any:
     """Arrays of one shape joined along a new axis.
@@ -193,7 +222,7 @@ def _(g: Any, out: Any, *arrays: Any, index: int, axis: int) -> Any:
     return g[tuple(place)]
 
 
-@op(np.flip, moves=True, domain=reals(), options={"axis": lambda choose, inputs: None})
+@op(np.flip, moves=True, domain=reals(), options={"axis": any_axes})
 def flip(x: Any, *, axis: Any = None) -> Any:
     """Elements in reverse order along `axis` (all axes if None).
 
@@ -227,15 +256,19 @@ def _(g: Any, out: Any, x: Any, *, dtype: Any) -> Any:
     return g  # the engine gives every gradient the dtype of its input
 
 
-@implements(np.split)
-def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Pieces of `x` along `axis`: equal ones for a number, or cut at the given places; each is a slice."""
-    positions = np.split(np.arange(x.shape[axis]), indices_or_sections)
-    before: tuple[Any, ...] = (slice(None),) * (axis % x.ndim)
-    return [x[(*before, slice(p[0], p[-1] + 1) if len(p) else slice(0, 0))] for p in positions]
-
-
 @implements(np.ravel)
-def ravel(x: Any) -> Any:
-    """All elements along one axis."""
-    return np.reshape(x, (-1,))
+def ravel(x: Any, order: str = "C") -> Any:
+    """All elements along one axis, the last axis running fastest; with order "F", the first."""
+    if order not in ("C", "F"):
+        raise OptionError(f"ravel: order must be 'C' or 'F'\n  given {order!r}")
+    return np.reshape(x if order == "C" else np.transpose(x), (-1,))
+
+
+@implements(np.rollaxis)
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """The axis moved to stand before `start`; np.moveaxis says it more plainly."""
+    axis = normalize_axis_index(axis, a.ndim)
+    before = start + a.ndim if start < 0 else start
+    if not 0 <= before <= a.ndim:
+        raise AxisRangeError(f"rollaxis: start must lie in [{-a.ndim}, {a.ndim}]\n  given {start}")
+    return np.moveaxis(a, axis, before - 1 if axis < before else before)
