@@ -12,7 +12,7 @@ from tinygrad_attn import graph, rng
 from tinygrad_attn.errors import CheckError, GradientMismatch
 from tinygrad_attn.gradcheck_report import Array, Fault, InputCheck
 from tinygrad_attn.modes import enable_grad, is_grad_enabled, no_grad
-from tinygrad_attn.numerical import EPSILON, Vector, noise_of, slope
+from tinygrad_attn.numerical import EPSILON, SAFETY, Vector, noise_of, slope
 from tinygrad_attn.tensor import Tensor, plain
 
 FlatFunction = Callable[[Sequence[Tensor]], list[Any]]
@@ -66,11 +66,11 @@ class Check:
         upstream = _vector(upstreams)
         arrays = [variable.array for variable in variables]
         noise = noise_of(evaluate, arrays, base, generator)
-        rounding = 16.0 * float(np.abs(upstream) @ np.where(np.isfinite(noise), noise, 0.0))
+        rounding = SAFETY * noise * float(np.sum(np.abs(upstream)))
         checks = []
         kinks: list[Fault] = []
         for variable, gradient in zip(variables, analytic, strict=True):
-            floor = rounding + 16.0 * EPSILON * float(np.max(np.abs(gradient), initial=0.0))
+            floor = rounding + SAFETY * EPSILON * float(np.max(np.abs(gradient), initial=0.0))
             compared: list[Fault] = []
             for index in np.ndindex(variable.array.shape):
                 if not variable.excluded[index]:

@@ -17,6 +17,9 @@ Verdict = Literal["smooth", "kink", "jump", "edge"]
 
 EPSILON = float(np.finfo(np.float64).eps)
 
+# Rounding errors of several operations add up to some units in the last place; so many are allowed for.
+SAFETY = 32.0
+
 # The first step suits a function of ordinary curvature; the finer ones are tried where it does not, such as beside a
 # kink or for an x that is small against 1. They are powers of two, so that x ± h is exact for round x.
 STEPS = (2.0**-12, 2.0**-20, 2.0**-28, 2.0**-36)
@@ -50,28 +53,30 @@ class _Level(NamedTuple):
     resolved: bool  # whether the gap stands out from rounding
 
 
-def noise_of(evaluate: Evaluate, arrays: list[NDArray[Any]], base: Vector, rng: np.random.Generator) -> Vector:
-    """How far each value of f is off by rounding: (values,).
+def noise_of(evaluate: Evaluate, arrays: list[NDArray[Any]], base: Vector, rng: np.random.Generator) -> float:
+    """How far a value of f may be off by rounding.
 
-    Seen by moving every input by a few units in its last place; at least one unit in the value's own last place, and
-    no less than a quarter of the largest of all values: what is small by cancellation is as noisy as what cancelled.
+    Seen by moving every input by a few units in its last place; at least one unit in the last place of the largest of
+    all values, for what is small by cancellation is as noisy as what cancelled.
     """
-    noise = EPSILON * np.abs(base)
+    known = np.isfinite(base)
+    noise = EPSILON * float(np.max(np.abs(base[known]), initial=0.0))
     saved = [array.copy() for array in arrays]
     try:
         for _ in range(3):
             for array, original in zip(arrays, saved, strict=True):
                 array[...] = original * (1.0 + EPSILON * rng.integers(-2, 3, original.shape))
-            moved = np.abs(evaluate() - base)
-            noise = np.maximum(noise, np.where(np.isfinite(moved), moved, 0.0))
+            moved = evaluate()
+            both = known & np.isfinite(moved)
+            noise = max(noise, float(np.max(np.abs(moved[both] - base[both]), initial=0.0)))
     finally:
         for array, original in zip(arrays, saved, strict=True):
             array[...] = original
-    return np.maximum(noise, 0.25 * np.max(noise[np.isfinite(noise)], initial=0.0))
+    return noise
 
 
 def slope(
-    evaluate: Evaluate, array: NDArray[Any], place: tuple[int, ...], upstream: Vector, base: Vector, noise: Vector
+    evaluate: Evaluate, array: NDArray[Any], place: tuple[int, ...], upstream: Vector, base: Vector, noise: float
 ) -> Slope:
     """The derivative of Σ upstream∘f along one element of one input.
 
@@ -85,7 +90,7 @@ def slope(
         place: index of the element.
         upstream: u, (values,); 0 where f is not finite.
         base: f(x), (values,).
-        noise: rounding error of each value, (values,).
+        noise: rounding error of a value.
     """
     x = float(array[place])
     scale = 2.0 ** np.ceil(np.log2(max(1.0, abs(x))))
@@ -124,7 +129,7 @@ def _measure(
     step: float,
     upstream: Vector,
     base: Vector,
-    noise: Vector,
+    noise: float,
 ) -> _Level | None:
     """Differences with steps h and h/2; None where f is not finite on both sides."""
     live = upstream != 0.0
@@ -140,7 +145,8 @@ def _measure(
     coarse = float(u @ (right - left)) / wide
     fine = float(u @ (right_half - left_half)) / narrow
     moved = (right != f0) | (left != f0)
-    rounding = 4.0 * float(np.abs(u) @ np.where(moved, noise[live], 0.0)) / narrow
+    own = np.maximum(noise, EPSILON * np.maximum(np.abs(right), np.abs(left)))
+    rounding = SAFETY * float(np.abs(u) @ np.where(moved, own, 0.0)) / narrow
     spread = abs(fine - coarse)
     extrapolated = fine + (fine - coarse) / 3.0
     gap = float(u @ ((right - f0) + (left - f0))) / step
@@ -148,12 +154,12 @@ def _measure(
     right_slope = float(u @ (right_half - f0)) / (0.5 * step)
     left_slope = float(u @ (f0 - left_half)) / (0.5 * step)
     steepest = max(abs(right_slope), abs(left_slope))
-    resolved = abs(gap_half) > 16.0 * rounding + 1e-6 * steepest
+    resolved = abs(gap_half) > 4.0 * rounding + 1e-6 * steepest
     # Curvature makes a gap of h·f″, which halves with h; at a kink it stays.
-    stays = abs(gap_half) > 0.75 * abs(gap) and abs(2.0 * gap_half - gap) > 16.0 * rounding + 1e-4 * steepest
+    stays = abs(gap_half) > 0.75 * abs(gap) and abs(2.0 * gap_half - gap) > 4.0 * rounding + 1e-4 * steepest
     return _Level(
         Slope(extrapolated, spread + rounding, left_slope, right_slope, "smooth"),
-        settled=spread <= 1e-6 * abs(extrapolated) + 4.0 * rounding,
+        settled=spread <= 1e-6 * abs(extrapolated) + rounding,
         kinked=stays,
         gap=gap_half,
         step=step,
