@@ -182,7 +182,7 @@ def cumprod(x: Any, *, axis: int | None = None) -> Any:
 @cumprod.gradient("x", formula="dxⱼ = (Πₖ<ⱼ xₖ) sⱼ, sⱼ = dyⱼ + xⱼ₊₁ sⱼ₊₁")
 def _(g: Any, out: Any, x: Any, *, axis: int | None) -> Any:
     if x.size == 0:
-        return np.zeros_like(x)
+        return np.reshape(g, x.shape)
     along = 0 if axis is None else axis
     g, y = np.moveaxis(g, along, 0), np.moveaxis(out, along, 0)  # (n, ...)
     factors = np.reshape(x, (-1,)) if axis is None else np.moveaxis(x, axis, 0)  # (n, ...)
