@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tinygrad_attn.errors import GradientError, ShapeError
+from tinygrad_attn.errors import GradientError, OptionError, ShapeError
 from tinygrad_attn.graph import Gradient, sweep, topological_order
-from tinygrad_attn.modes import enable_grad
+from tinygrad_attn.modes import enable_grad, is_grad_enabled
 from tinygrad_attn.operation import identity
 from tinygrad_attn.tensor import Tensor
 
@@ -39,51 +39,61 @@ def gradients(
     Returns:
         Tensors, in the structure of `inputs`.
     Raises:
-        GradientError: output requires no gradient, or an input does not influence it.
+        GradientError: output requires no gradient, or an input does not influence it (unless `unused` is "zeros").
+        ShapeError: `upstream` has another shape than `output`.
 
     >>> x = Tensor(3.0, requires_grad=True)
     >>> first = gradients(x**3, x, create_graph=True)
     >>> first.item(), gradients(first, x).item()
     (27.0, 18.0)
     """
+    if unused not in ("raise", "zeros"):
+        raise OptionError(f"gradients: unused must be 'raise' or 'zeros'\n  given {unused!r}")
     targets = flatten(inputs)
     for target in targets:
         if not isinstance(target, Tensor) or not target.requires_grad:
             raise GradientError("gradients: every input must be a Tensor with requires_grad=True")
-    start: Gradient
-    if isinstance(upstream, Tensor):
-        if upstream.shape != output.shape:
-            raise ShapeError(
-                f"upstream must have the output's shape\n  expected {output.shape}, given {upstream.shape}"
-            )
-        start = upstream if create_graph else upstream.numpy()
-    else:
-        start = output.seed_gradient(upstream)
-    if create_graph and not isinstance(start, Tensor):
-        start = Tensor.from_own(start)
     found: dict[int, Gradient] = {}
     wanted = {id(target) for target in targets}
-    with enable_grad():
-        for step in sweep([output], [start], targets=targets, create_graph=create_graph):
-            if id(step.tensor) in wanted:
-                found[id(step.tensor)] = step.gradient
-    results = []
+    if output.requires_grad or unused == "raise":
+        start = _upstream(output.seed_gradient(None) if upstream is None else upstream, output, create_graph)
+        with enable_grad():
+            for step in sweep([output], [start], targets=targets, create_graph=create_graph):
+                if id(step.tensor) in wanted:
+                    found[id(step.tensor)] = step.gradient
     for target in targets:
         if id(target) not in found and unused == "raise":
             raise GradientError(
                 f"gradients: the output does not depend on {target.name or 'an input'} {target.shape}\n"
                 "  was it replaced, detached, or used under no_grad()? unused='zeros' gives zeros"
             )
-        value = found.get(id(target), np.zeros(target.shape, target.dtype))
-        results.append(value if isinstance(value, Tensor) else Tensor(value))
-    return rebuild(inputs, results)
+    return rebuild(inputs, [_found_or_zeros(found, target) for target in targets])
+
+
+def _upstream(value: Any, output: Tensor, recorded: bool) -> Gradient:
+    """Check ∂L/∂output; a Tensor if the computation of gradients is recorded, else an array."""
+    if not output.requires_grad:
+        output.seed_gradient(None)  # raises, and says why there is nothing to differentiate
+    given = value if isinstance(value, Tensor) else Tensor.from_own(np.array(value, dtype=output.dtype))
+    if given.shape != output.shape:
+        raise ShapeError(f"upstream must have the output's shape\n  expected {output.shape}, given {given.shape}")
+    return given if recorded else given.numpy()
+
+
+def _found_or_zeros(found: dict[int, Gradient], target: Tensor) -> Tensor:
+    value = found.get(id(target))
+    if isinstance(value, Tensor):
+        return value
+    return Tensor(np.zeros(target.shape, target.dtype) if value is None else np.asarray(value))
 
 
 # --- structures ----------------------------------------------------------------------------------------------------
 
 
 def flatten(structure: Any) -> list[Any]:
-    """The leaves of nested lists, tuples and dicts, in order."""
+    """The leaves of nested lists, tuples and dicts, in order; None holds none, a list of numbers is one leaf."""
+    if structure is None:
+        return []
     if isinstance(structure, dict):
         return [leaf for value in structure.values() for leaf in flatten(value)]
     if isinstance(structure, (list, tuple)) and not _is_numbers(structure):
@@ -91,18 +101,27 @@ def flatten(structure: Any) -> list[Any]:
     return [structure]
 
 
-def rebuild(structure: Any, leaves: Sequence[Any]) -> Any:
+def rebuild(structure: Any, leaves: Iterable[Any]) -> Any:
     """`leaves` in the shape of `structure`."""
-    return _rebuild(structure, iter(leaves))
+    remaining = iter(leaves)
+
+    def build(part: Any) -> Any:
+        if part is None:
+            return None
+        if isinstance(part, dict):
+            return {key: build(value) for key, value in part.items()}
+        if isinstance(part, (list, tuple)) and not _is_numbers(part):
+            built = [build(value) for value in part]
+            return type(part)(*built) if hasattr(part, "_fields") else type(part)(built)
+        return next(remaining)
+
+    return build(structure)
 
 
-def _rebuild(structure: Any, leaves: Any) -> Any:
-    if isinstance(structure, dict):
-        return {key: _rebuild(value, leaves) for key, value in structure.items()}
-    if isinstance(structure, (list, tuple)) and not _is_numbers(structure):
-        rebuilt = [_rebuild(value, leaves) for value in structure]
-        return type(structure)(*rebuilt) if hasattr(structure, "_fields") else type(structure)(rebuilt)
-    return next(leaves)
+def _rebuild_each(structures: Iterable[Any], leaves: Iterable[Any]) -> tuple[Any, ...]:
+    """`leaves` in the shape of one structure after the other."""
+    remaining = iter(leaves)
+    return tuple(rebuild(structure, remaining) for structure in structures)
 
 
 def _is_numbers(structure: Any) -> bool:
@@ -112,105 +131,137 @@ def _is_numbers(structure: Any) -> bool:
     return isinstance(structure, (int, float))
 
 
+def _matching(given: Any, like: Any, what: str) -> list[Any]:
+    """The leaves of `given`, which must have the structure of `like` and its shapes."""
+    if like is None:
+        return []
+    if isinstance(like, dict) and isinstance(given, dict) and given.keys() == like.keys():
+        return [leaf for key in like for leaf in _matching(given[key], like[key], what)]
+    if isinstance(like, (list, tuple)) and not _is_numbers(like):
+        if isinstance(given, (list, tuple)) and len(given) == len(like):
+            return [leaf for g, part in zip(given, like, strict=True) for leaf in _matching(g, part, what)]
+        raise ShapeError(f"{what}\n  expected {len(like)} parts, given {given!r}")
+    if isinstance(like, dict):
+        raise ShapeError(f"{what}\n  expected a dict with {', '.join(map(repr, like))}, given {given!r}")
+    if _shape(given) != _shape(like):
+        raise ShapeError(f"{what}\n  expected {_shape(like)}, given {_shape(given)}")
+    return [given]
+
+
+def _shape(leaf: Any) -> tuple[int, ...]:
+    return leaf.shape if isinstance(leaf, Tensor) else np.shape(leaf)
+
+
 # --- transforms ----------------------------------------------------------------------------------------------------
 
 
 class _Traced:
     """`f` run on fresh variables: its output, the variables, and whether anything outside may ask for derivatives."""
 
-    def __init__(self, f: Function, args: Sequence[Any], argnums: Sequence[int]) -> None:
+    def __init__(
+        self, f: Function, args: Sequence[Any], argnums: Iterable[int], settings: dict[str, Any], has_aux: bool = False
+    ) -> None:
+        self.output: Any
+        self.aux: Any
+        outside_records = is_grad_enabled()
         self.variables: list[Tensor] = []
-        outer = False
+        linked = False
         fresh = list(args)
         with enable_grad():
             for number in argnums:
-                leaves = []
-                for value in flatten(args[number]):
-                    outer = outer or (isinstance(value, Tensor) and value.requires_grad)
-                    leaves.append(_variable(value))
-                self.variables += leaves
-                fresh[number] = rebuild(args[number], leaves)
-            self.output = f(*fresh)
+                if not -len(args) <= number < len(args):
+                    raise OptionError(f"argnums names argument {number}\n  {len(args)} arguments were given")
+                leaves = flatten(args[number])
+                linked = linked or any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves)
+                fresh[number] = rebuild(args[number], variables := [_variable(leaf) for leaf in leaves])
+                self.variables += variables
+            result = f(*fresh, **settings)
+            self.output, self.aux = result if has_aux else (result, None)
+        self.outputs = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in flatten(self.output)]
         self._own = {id(variable) for variable in self.variables}
-        self.outer = outer or self._reaches_others()
+        self.outer = outside_records and (linked or self._reaches_others())
 
     def _reaches_others(self) -> bool:
-        outputs = [out for out in flatten(self.output) if isinstance(out, Tensor)]
-        return any(
-            tensor.node is None and id(tensor) not in self._own for tensor in topological_order(outputs, self._own)
-        )
+        behind = topological_order(self.outputs, self._own)
+        return any(tensor.node is None and id(tensor) not in self._own for tensor in behind)
 
-    def pull(self, upstreams: Sequence[Any]) -> list[Tensor]:
+    def pull(self, upstreams: Sequence[Any], *, recorded: bool | None = None) -> list[Tensor]:
         """Gradients of the variables, one Tensor each; recorded if anything outside may ask for more."""
-        outputs = flatten(self.output)
-        pairs = [(o, u) for o, u in zip(outputs, upstreams, strict=True) if isinstance(o, Tensor) and o.requires_grad]
-        outer = self.outer or any(isinstance(u, Tensor) and u.requires_grad for _, u in pairs)
-        starts = [_upstream(u, o, outer) for o, u in pairs]
+        pairs = [(out, up) for out, up in zip(self.outputs, upstreams, strict=True) if out.requires_grad]
+        if recorded is None:
+            recorded = self.outer or (is_grad_enabled() and any(_requires_grad(up) for _, up in pairs))
+        starts = [_upstream(up, out, recorded) for out, up in pairs]
         found: dict[int, Gradient] = {}
         with enable_grad():
-            roots = [o for o, _ in pairs]
-            for step in sweep(roots, starts, targets=self.variables, stop=self._own, create_graph=outer):
+            roots = [out for out, _ in pairs]
+            for step in sweep(roots, starts, targets=self.variables, stop=self._own, create_graph=recorded):
                 if id(step.tensor) in self._own:
                     found[id(step.tensor)] = step.gradient
-        answers = [found.get(id(v), np.zeros(v.shape, v.dtype)) for v in self.variables]
-        return [answer if isinstance(answer, Tensor) else Tensor(answer) for answer in answers]
+        return [_found_or_zeros(found, variable) for variable in self.variables]
+
+    def shown(self, structure: Any, outer: bool | None = None) -> Any:
+        """Results for the caller: part of the outer graph if there is one, else constants."""
+        if self.outer if outer is None else outer:
+            return structure
+        return rebuild(structure, [x.detach() if isinstance(x, Tensor) else x for x in flatten(structure)])
 
 
 def _variable(value: Any) -> Tensor:
     """A variable to differentiate by, linked to `value` if that is part of an outer graph."""
-    if isinstance(value, Tensor) and value.requires_grad:
+    if _requires_grad(value):
         linked: Tensor = identity(value)
+        linked.name = value.name
         return linked
-    return Tensor(value, requires_grad=True)
+    return Tensor(value, requires_grad=True, name=getattr(value, "name", None))
 
 
-def _upstream(value: Any, output: Tensor, outer: bool) -> Gradient:
-    given = value if isinstance(value, Tensor) else Tensor(np.asarray(value, dtype=output.dtype))
-    if given.shape != output.shape:
-        raise ShapeError(f"upstream must have the output's shape\n  expected {output.shape}, given {given.shape}")
-    return given if outer else given.numpy()
+def _requires_grad(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
 
 
-def value_and_grad(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
     """A function that returns f(*args) and its gradient by the arguments at `argnums`.
 
     Args:
-        f: returns one number.
+        f: returns one number; with `has_aux`, a pair of it and of anything else worth knowing.
         argnums: a position, or several; each argument may be an array, a Tensor, or a list, tuple or dict of them.
+            An argument that f does not use has a gradient of zeros.
+        has_aux: whether f returns such a pair; the value is then the pair as well.
     Returns:
         A function of the same arguments; it returns (value, gradient), the gradient in the argument's structure.
+    Raises:
+        ShapeError: f returns more than one number.
+        DtypeError: an argument to differentiate by holds whole numbers or booleans.
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
-    def evaluate(*args: Any) -> tuple[Any, Any]:
-        traced = _Traced(f, args, numbers)
-        out = traced.output
-        if not isinstance(out, Tensor):
-            out = Tensor(out)
-            traced.output = out
-        if out.size != 1:
-            raise ShapeError(
-                f"grad needs a function that returns one number\n  given shape {out.shape}; use jacobian or vjp"
-            )
-        answers = traced.pull([np.ones(out.shape, out.dtype)])
-        leaves = iter(answers)
-        grads = [_rebuild(args[number], leaves) for number in numbers]
-        value = out if traced.outer else out.detach()
-        return value, grads[0] if isinstance(argnums, int) else tuple(grads)
+    def evaluate(*args: Any, **settings: Any) -> tuple[Any, Any]:
+        traced = _Traced(f, args, numbers, settings, has_aux)
+        if len(traced.outputs) != 1 or traced.outputs[0].size != 1:
+            given = ", ".join(str(out.shape) for out in traced.outputs) or "nothing"
+            raise ShapeError(f"grad needs a function that returns one number\n  given {given}; use jacobian or vjp")
+        out = traced.outputs[0]
+        grads = _rebuild_each([args[number] for number in numbers], traced.pull([np.ones(out.shape, out.dtype)]))
+        value = traced.shown((out, traced.aux) if has_aux else out)
+        return value, grads[0] if isinstance(argnums, int) else grads
 
     return evaluate
 
 
-def grad(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+def grad(f: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
     """The gradient of a function as a function of the same arguments; it nests.
+
+    Args:
+        f, argnums, has_aux: as in `value_and_grad`; with `has_aux`, the result is a pair (gradient, aux).
 
     >>> grad(grad(lambda x: x**3))(2.0).item()
     12.0
     """
-    evaluate = value_and_grad(f, argnums)
+    evaluate = value_and_grad(f, argnums, has_aux=has_aux)
 
-    def gradient(*args: Any) -> Any:
-        return evaluate(*args)[1]
+    def gradient(*args: Any, **settings: Any) -> Any:
+        value, slope = evaluate(*args, **settings)
+        return (slope, value[1]) if has_aux else slope
 
     return gradient
 
@@ -219,73 +270,107 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Function]:
     """f(*args), and a function that pulls a gradient of the output back to every argument.
 
     Returns:
-        (out, pull); pull(upstream) returns uᵀJ as a tuple, one entry per argument.
+        (out, pull); pull(upstream), with upstream in the structure of out, returns uᵀJ as a tuple, one per argument.
+
+    >>> out, pull = vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> [x.item() for x in pull(1.0)]
+    [3.0, 2.0]
     """
-    traced = _Traced(f, args, range(len(args)))
+    traced = _Traced(f, args, range(len(args)), {})
 
     def pull(upstream: Any) -> tuple[Any, ...]:
-        leaves = iter(traced.pull(flatten(upstream)))
-        return tuple(_rebuild(arg, leaves) for arg in args)
+        leaves = _matching(upstream, traced.output, "upstream must have the structure and the shapes of the output")
+        return _rebuild_each(args, traced.pull(leaves))
 
-    return traced.output if traced.outer else _detached(traced.output), pull
-
-
-def _detached(structure: Any) -> Any:
-    return rebuild(structure, [x.detach() if isinstance(x, Tensor) else x for x in flatten(structure)])
+    return traced.shown(traced.output), pull
 
 
 def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """f(*args), and how it changes when the arguments move along `tangents`: J t.
 
     Computed as the derivative of u ↦ uᵀJ along t, since uᵀJ is linear in u: two backward passes, no forward rules.
+
+    >>> out, change = jvp(lambda x: x**2, [3.0], [1.0])
+    >>> out.item(), change.item()
+    (9.0, 6.0)
     """
-    traced = _Traced(f, args, range(len(args)))
-    out = traced.output
-    traced.outer = True
-    u = Tensor(np.zeros(out.shape, out.dtype), requires_grad=True)
-    pulled = traced.pull([u])
+    traced = _Traced(f, args, range(len(args)), {})
+    if len(tangents) != len(args):
+        raise ShapeError(f"jvp needs one tangent per argument\n  expected {len(args)}, given {len(tangents)}")
+    mismatch = "a tangent must have the structure and the shapes of its argument"
+    directions = [leaf for t, arg in zip(tangents, args, strict=True) for leaf in _matching(t, arg, mismatch)]
+    outer = traced.outer or (is_grad_enabled() and any(_requires_grad(direction) for direction in directions))
+    upstreams = [Tensor(np.zeros(out.shape, out.dtype), requires_grad=True) for out in traced.outputs]
+    pulled = traced.pull(upstreams, recorded=True)
+    changes = gradients(_dot(pulled, directions), upstreams, create_graph=outer, unused="zeros")
+    return traced.shown(traced.output, outer), rebuild(traced.output, changes)
+
+
+def _dot(left: Sequence[Any], right: Sequence[Any]) -> Tensor:
+    """Sum of the products of all elements."""
     with enable_grad():
-        inner = Tensor(0.0, dtype=out.dtype)
-        flat_tangents = [leaf for tangent in tangents for leaf in flatten(tangent)]
-        for gradient, tangent in zip(pulled, flat_tangents, strict=True):
-            inner = inner + (gradient * tangent).sum()
-    if not inner.requires_grad:
-        return _detached(out), Tensor(np.zeros(out.shape, out.dtype))
-    return _detached(out), gradients(inner, u, unused="zeros")
+        total = Tensor(0.0)
+        for a, b in zip(left, right, strict=True):
+            total = total + (a * b).sum()
+        return total
 
 
-def jacobian(f: Function) -> Function:
-    """The matrix of all partial derivatives: x -> (*output shape, *x shape)."""
+def jacobian(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """All partial derivatives: x -> (*output shape, *x shape).
 
-    def evaluate(x: Any) -> Tensor:
-        traced = _Traced(f, (x,), (0,))
-        out = traced.output
-        rows = []
-        for index in range(out.size):
-            upstream = np.zeros(out.size, out.dtype)
-            upstream[index] = 1.0
-            rows.append(traced.pull([upstream.reshape(out.shape)])[0])
-        shape = (*out.shape, *np.shape(x))
-        if not rows:
-            return Tensor(np.zeros(shape, out.dtype))
-        with enable_grad():
-            stacked: Tensor = np.stack(rows)  # type: ignore[assignment]
-            return stacked.reshape(shape)
+    Args:
+        f: returns an array, or a structure of arrays.
+        argnums: as in `value_and_grad`.
+    Returns:
+        A function of the same arguments. Where f returns a structure or an argument is one, every output holds the
+        structure of the argument, and that the matrices; several `argnums` give a tuple.
+
+    >>> jacobian(lambda x: x * x)([1.0, 2.0]).tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
+    """
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    def evaluate(*args: Any, **settings: Any) -> Any:
+        traced = _Traced(f, args, numbers, settings)
+        blocks = []
+        for position, out in enumerate(traced.outputs):
+            rows = []
+            for index in np.ndindex(out.shape):
+                upstreams = [np.zeros(other.shape, other.dtype) for other in traced.outputs]
+                upstreams[position][index] = 1.0
+                rows.append(traced.pull(upstreams))
+            matrices = [_stacked([row[k] for row in rows], out, x) for k, x in enumerate(traced.variables)]
+            block = _rebuild_each([args[number] for number in numbers], matrices)
+            blocks.append(block[0] if isinstance(argnums, int) else block)
+        return rebuild(traced.output, blocks)
 
     return evaluate
 
 
-def hessian(f: Function) -> Function:
-    """The matrix of second derivatives of a function that returns one number: x -> (*x shape, *x shape)."""
-    return jacobian(grad(f))
+def _stacked(rows: Sequence[Tensor], out: Tensor, x: Tensor) -> Tensor:
+    """Rows of a Jacobian, one per element of `out`, as one Tensor (*out, *x)."""
+    if not rows:
+        return Tensor(np.zeros((*out.shape, *x.shape), out.dtype))
+    with enable_grad():
+        stacked: Tensor = np.stack(rows)  # type: ignore[assignment]
+        return stacked.reshape((*out.shape, *x.shape))
 
 
-def hvp(f: Function, x: Any, v: Any) -> Tensor:
-    """Hessian times vector, without the Hessian: ∂/∂x (∇f(x) · v).
+def hessian(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """All second derivatives of a function that returns one number: x -> (*x shape, *x shape).
+
+    >>> hessian(lambda x: (x**3).sum())([1.0, 2.0]).tolist()
+    [[6.0, 0.0], [0.0, 12.0]]
+    """
+    return jacobian(grad(f, argnums), argnums)
+
+
+def hvp(f: Function, x: Any, v: Any) -> Any:
+    """Hessian times vector, without the Hessian: ∂/∂x (∇f(x) · v), in the structure of x.
 
     >>> hvp(lambda x: (x**3).sum(), [1.0, 2.0], [1.0, 0.0]).tolist()
     [6.0, 0.0]
     """
-    direction = v if isinstance(v, Tensor) else Tensor(v)
-    product: Tensor = grad(lambda y: (grad(f)(y) * direction).sum())(x)
-    return product
+    leaves = _matching(v, x, "v must have the structure and the shapes of x")
+    directions = [leaf if isinstance(leaf, Tensor) else np.asarray(leaf) for leaf in leaves]
+    return grad(lambda y: _dot(flatten(grad(f)(y)), directions))(x)

@@ -1,0 +1,440 @@
+"""Derivatives as functions, against closed forms and numerical derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import tinygrad_attn as ta
+from tinygrad_attn.functional import flatten, rebuild
+
+Array = np.ndarray[Any, Any]
+
+
+def variable(values: Any, **settings: Any) -> ta.Tensor:
+    return ta.Tensor(values, dtype=np.float64, requires_grad=True, **settings)
+
+
+def numeric(f: Callable[[Array], Any], x: Array, step: float = 1e-6) -> Array:
+    """Central differences of an array-valued f: (*out, *x)."""
+    columns = []
+    for index in np.ndindex(x.shape):
+        moved = [x.copy(), x.copy()]
+        moved[0][index] += step
+        moved[1][index] -= step
+        columns.append((np.asarray(f(moved[0])) - np.asarray(f(moved[1]))) / (2 * step))
+    out_shape = np.shape(f(x))
+    return np.stack(columns, axis=-1).reshape(*out_shape, *x.shape) if columns else np.zeros((*out_shape, *x.shape))
+
+
+points = st.lists(st.floats(-1.5, 1.5), min_size=1, max_size=4).map(np.array)
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "polynomial": lambda x: (x**3 + 2.0 * x).sum(),
+    "product of all": lambda x: np.prod(np.sin(x) + 2.0),
+    "softmax of outer": lambda x: (ta.softmax(np.outer(x, x)) * np.arange(1.0, len(x) + 1)).sum(),
+    "logsumexp": lambda x: ta.logsumexp(x * x),
+    "fused": lambda x: ta.layer_norm(np.sin(x), x, x * x, eps=0.1).sum(),
+    "attention": lambda x: ta.scaled_dot_product_attention(*[x.reshape(-1, 1)] * 3).sum(),
+}
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+@given(points)
+def test_grad_is_the_numerical_derivative(f: Callable[[Any], Any], x: Array) -> None:
+    value, slope = ta.value_and_grad(f)(x)
+    assert_allclose(value.item(), f(x), rtol=1e-12)
+    assert_allclose(slope.numpy(), numeric(f, x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+@given(points)
+def test_hessian_is_symmetric_and_the_derivative_of_the_gradient(f: Callable[[Any], Any], x: Array) -> None:
+    matrix = ta.hessian(f)(x).numpy()
+    assert_allclose(matrix, matrix.T, rtol=1e-9, atol=1e-9)
+    assert_allclose(matrix, numeric(lambda y: ta.grad(f)(y).numpy(), x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+@given(points, st.randoms(use_true_random=False))
+def test_hvp_is_the_hessian_times_the_vector(f: Callable[[Any], Any], x: Array, random: Any) -> None:
+    v = np.array([random.uniform(-1, 1) for _ in x])
+    assert_allclose(ta.hvp(f, x, v).numpy(), ta.hessian(f)(x).numpy() @ v, rtol=1e-8, atol=1e-8)
+
+
+def curve(x: Any) -> Any:
+    return np.stack([np.sin(x).sum(), (x * x).sum(), np.prod(x)])
+
+
+@given(points)
+def test_jacobian_is_the_numerical_one_and_vjp_and_jvp_multiply_with_it(x: Array) -> None:
+    matrix = ta.jacobian(curve)(x).numpy()
+    assert matrix.shape == (3, *x.shape)
+    assert_allclose(matrix, numeric(curve, x), rtol=1e-5, atol=1e-6)
+    u, t = np.array([1.0, -2.0, 0.5]), np.cos(np.arange(len(x)))
+    out, pull = ta.vjp(curve, x)
+    assert_allclose(out.numpy(), curve(x), rtol=1e-12)
+    assert_allclose(pull(u)[0].numpy(), u @ matrix, rtol=1e-9, atol=1e-12)
+    out, change = ta.jvp(curve, [x], [t])
+    assert_allclose(out.numpy(), curve(x), rtol=1e-12)
+    assert_allclose(change.numpy(), matrix @ t, rtol=1e-9, atol=1e-12)
+
+
+# --- nesting ---------------------------------------------------------------------------------------------------------
+
+
+def test_derivatives_of_a_power_of_every_order() -> None:
+    f: Callable[[Any], Any] = lambda x: x**5  # noqa: E731
+    for expected in (5 * 2.0**4, 20 * 2.0**3, 60 * 2.0**2, 120 * 2.0, 120.0, 0.0, 0.0):
+        f = ta.grad(f)
+        assert f(2.0).item() == expected
+
+
+def test_perturbations_are_not_confused() -> None:
+    """d/dx [x · d/dy (x y) at y = 2] = d/dx x² = 2x; and d/dx [x · d/dy (x + y)] = d/dx x = 1."""
+    assert ta.grad(lambda x: x * ta.grad(lambda y: x * y)(2.0))(1.0).item() == 2.0
+    assert ta.grad(lambda x: x * ta.grad(lambda y: x + y)(1.0))(1.0).item() == 1.0
+    assert ta.grad(lambda x: x * ta.grad(lambda y: x + y)(x))(3.0).item() == 1.0
+    assert ta.grad(lambda x: ta.grad(lambda y: x**2 * y**3)(x))(2.0).item() == 12 * 2.0**3
+
+
+@pytest.mark.parametrize("inner", ["grad", "value_and_grad", "vjp", "jvp", "jacobian", "hvp"])
+def test_every_transform_can_be_differentiated_in_turn(inner: str) -> None:
+    """Each computes 3x² in its own way, whose derivative is 6x."""
+
+    def cube(x: Any) -> Any:
+        return x**3
+
+    slopes: dict[str, Callable[[Any], Any]] = {
+        "grad": lambda x: ta.grad(cube)(x),
+        "value_and_grad": lambda x: ta.value_and_grad(cube)(x)[1],
+        "vjp": lambda x: ta.vjp(cube, x)[1](1.0)[0],
+        "jvp": lambda x: ta.jvp(cube, [x], [1.0])[1],
+        "jacobian": lambda x: ta.jacobian(cube)(x),
+        "hvp": lambda x: ta.hvp(lambda y: y**4 / 4.0, x, 1.0),
+    }
+    assert_allclose(slopes[inner](2.0).item(), 12.0)
+    assert_allclose(ta.grad(slopes[inner])(2.0).item(), 12.0)
+    assert_allclose(ta.grad(ta.grad(slopes[inner]))(2.0).item(), 6.0)
+
+
+def test_the_values_that_transforms_return_can_be_differentiated_too() -> None:
+    assert ta.grad(lambda x: ta.value_and_grad(lambda y: y**3)(x)[0])(2.0).item() == 12.0
+    assert ta.grad(lambda x: ta.vjp(lambda y: y**3, x)[0])(2.0).item() == 12.0
+    assert ta.grad(lambda x: ta.jvp(lambda y: y**3, [x], [1.0])[0])(2.0).item() == 12.0
+
+
+def test_upstreams_and_tangents_can_be_differentiated_too() -> None:
+    assert ta.grad(lambda u: ta.vjp(lambda y: y**3, 2.0)[1](u)[0])(1.0).item() == 12.0
+    assert ta.grad(lambda t: ta.jvp(lambda y: y**3, [2.0], [t])[1])(1.0).item() == 12.0
+
+
+def test_a_parameter_from_outside_gets_a_gradient_through_a_gradient() -> None:
+    w = variable(3.0)
+    slope = ta.grad(lambda x: w * x**2)(2.0)
+    assert slope.item() == 12.0
+    slope.backward()
+    assert w.grad == 4.0
+
+
+def test_gradients_with_a_graph_of_their_own() -> None:
+    x = variable([1.0, 2.0])
+    y = (x**3).sum()
+    first = ta.gradients(y, x, create_graph=True)
+    second = ta.gradients(first.sum(), x, create_graph=True)
+    third = ta.gradients(second.sum(), x)
+    assert_array_equal(first.numpy(), [3.0, 12.0])
+    assert_array_equal(second.numpy(), [6.0, 12.0])
+    assert_array_equal(third.numpy(), [6.0, 6.0])
+    assert not third.requires_grad
+    assert x.grad is None
+
+
+def test_one_derivative_of_a_fused_operation_is_that_of_its_reference() -> None:
+    x = variable(np.random.default_rng(0).normal(size=(3, 4)))
+    u = np.random.default_rng(1).normal(size=(3, 4))
+    plain = ta.gradients(ta.layer_norm(x, np.ones(4), np.zeros(4)), x, u)
+    recorded = ta.gradients(ta.layer_norm(x, np.ones(4), np.zeros(4)), x, u, create_graph=True)
+    assert recorded.requires_grad and not plain.requires_grad
+    assert_allclose(recorded.numpy(), plain.numpy(), rtol=1e-12)
+
+
+# --- structures ------------------------------------------------------------------------------------------------------
+
+
+class Layer(NamedTuple):
+    weight: Any
+    bias: Any
+
+
+def test_arguments_may_be_nested_structures() -> None:
+    parameters = {"layers": [Layer(np.eye(2), np.ones(2)), Layer(2.0 * np.eye(2), None)], "scale": 3.0, "rest": ()}
+    x = np.array([1.0, 2.0])
+
+    def f(p: Any, x: Any) -> Any:
+        hidden = p["layers"][0].weight @ x + p["layers"][0].bias
+        return (p["layers"][1].weight @ hidden).sum() * p["scale"]
+
+    value, slope = ta.value_and_grad(f)(parameters, x)
+    assert value.item() == 30.0
+    assert isinstance(slope["layers"][0], Layer)
+    assert slope["layers"][1].bias is None
+    assert slope["rest"] == ()
+    assert slope["scale"].item() == 10.0
+    assert_array_equal(slope["layers"][0].bias.numpy(), [6.0, 6.0])
+    assert_array_equal(slope["layers"][0].weight.numpy(), [[6.0, 12.0], [6.0, 12.0]])
+    both = ta.grad(f, argnums=(0, 1))(parameters, x)
+    assert_array_equal(both[1].numpy(), [6.0, 6.0])
+    assert_array_equal(both[0]["layers"][1].weight.numpy(), [[6.0, 9.0], [6.0, 9.0]])
+
+
+def test_flatten_and_rebuild_are_inverse() -> None:
+    structure = {"a": [1.0, 2.0], "b": (np.ones(2), None, {"c": 3.0}), "d": [[1.0], [2.0]], "e": []}
+    leaves = flatten(structure)
+    assert len(leaves) == 4  # a list of numbers is an array written out, None is nothing
+    again = rebuild(structure, leaves)
+    assert again["a"] == [1.0, 2.0] and again["b"][1] is None and again["b"][2] == {"c": 3.0} and again["e"] == []
+
+
+def test_jacobians_and_hessians_of_structures() -> None:
+    point = {"x": np.array([1.0, 2.0]), "y": np.float64(3.0)}
+
+    def f(p: Any) -> Any:
+        return {"product": p["x"] * p["y"], "sum": p["x"].sum()}
+
+    matrix = ta.jacobian(f)(point)
+    assert_array_equal(matrix["product"]["x"].numpy(), 3.0 * np.eye(2))
+    assert_array_equal(matrix["product"]["y"].numpy(), [1.0, 2.0])
+    assert_array_equal(matrix["sum"]["x"].numpy(), [1.0, 1.0])
+    assert matrix["sum"]["y"].item() == 0.0
+    second = ta.hessian(lambda p: (p["x"] ** 2).sum() * p["y"])(point)
+    assert_array_equal(second["x"]["x"].numpy(), 6.0 * np.eye(2))
+    assert_array_equal(second["x"]["y"].numpy(), [2.0, 4.0])
+    assert_array_equal(second["y"]["x"].numpy(), [2.0, 4.0])
+    assert second["y"]["y"].item() == 0.0
+    vector = {"x": np.array([1.0, 0.0]), "y": 2.0}
+    product = ta.hvp(lambda p: (p["x"] ** 2).sum() * p["y"], point, vector)
+    assert_array_equal(product["x"].numpy(), [6.0 + 4.0, 8.0])
+    assert product["y"].item() == 2.0
+
+
+def test_jacobian_by_several_arguments() -> None:
+    of_x, of_y = ta.jacobian(lambda x, y: x * y, argnums=(0, 1))(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    assert_array_equal(of_x.numpy(), np.diag([3.0, 4.0]))
+    assert_array_equal(of_y.numpy(), np.diag([1.0, 2.0]))
+    (xx, xy), (yx, yy) = ta.hessian(lambda x, y: x**2 * y, argnums=(0, 1))(2.0, 3.0)
+    assert [t.item() for t in (xx, xy, yx, yy)] == [6.0, 4.0, 4.0, 0.0]
+
+
+def test_vjp_and_jvp_of_several_outputs() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return {"product": x * y, "sums": [x + y, 7.0]}
+
+    out, pull = ta.vjp(f, 2.0, 3.0)
+    assert out["product"].item() == 6.0 and out["sums"][1] == 7.0
+    by_x, by_y = pull({"product": 1.0, "sums": [10.0, 100.0]})
+    assert (by_x.item(), by_y.item()) == (13.0, 12.0)
+    out, change = ta.jvp(f, [2.0, 3.0], [1.0, 10.0])
+    assert change["product"].item() == 23.0
+    assert [x.item() for x in change["sums"]] == [11.0, 0.0]
+
+
+def test_arguments_that_are_not_used_have_zero_gradients() -> None:
+    x, unused = np.array([1.0, 2.0]), np.ones((2, 2))
+    slope = ta.grad(lambda p: (p["x"] ** 2).sum())({"x": x, "unused": unused})
+    assert_array_equal(slope["unused"].numpy(), np.zeros((2, 2)))
+    assert ta.grad(lambda x: 3.0)(1.0).item() == 0.0
+    assert_array_equal(ta.grad(lambda x: ta.Tensor(np.argmax(x)))(x).numpy(), [0.0, 0.0])
+    assert_array_equal(ta.jacobian(lambda x: np.ones(3))(x).numpy(), np.zeros((3, 2)))
+    assert_array_equal(ta.hessian(lambda x: x.sum())(x).numpy(), np.zeros((2, 2)))
+    assert ta.vjp(lambda x, y: x, 1.0, 2.0)[1](1.0)[1].item() == 0.0
+    assert ta.jvp(lambda x: ta.Tensor(2.0), [1.0], [1.0])[1].item() == 0.0
+    assert_array_equal(ta.hvp(lambda x: x.sum(), x, x).numpy(), [0.0, 0.0])
+
+
+def test_aux_is_passed_through() -> None:
+    def f(x: Any) -> Any:
+        return (x**2).sum(), {"last": x[-1], "note": "kept"}
+
+    slope, aux = ta.grad(f, has_aux=True)([1.0, 2.0])
+    assert_array_equal(slope.numpy(), [2.0, 4.0])
+    assert aux["last"].item() == 2.0 and not aux["last"].requires_grad and aux["note"] == "kept"
+    (value, aux), slope = ta.value_and_grad(f, has_aux=True)([1.0, 2.0])
+    assert value.item() == 5.0 and aux["note"] == "kept" and slope.shape == (2,)
+
+
+def test_keyword_arguments_go_to_the_function() -> None:
+    def f(x: Any, *, power: int) -> Any:
+        return x**power
+
+    assert ta.grad(f)(2.0, power=3).item() == 12.0
+    assert ta.hessian(f)(2.0, power=3).item() == 12.0
+
+
+def test_argnums_count_from_either_end() -> None:
+    assert ta.grad(lambda x, y: x * y, argnums=1)(2.0, 3.0).item() == 2.0
+    assert ta.grad(lambda x, y: x * y, argnums=-1)(2.0, 3.0).item() == 2.0
+    assert [g.item() for g in ta.grad(lambda x, y: x * y, argnums=[1, 0])(2.0, 3.0)] == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (0,), (2, 0), (2, 3)], ids=str)
+def test_every_shape_has_derivatives_in_its_shape(shape: Any) -> None:
+    x = np.full(shape, 2.0)
+    assert ta.grad(lambda x: (x**3).sum())(x).shape == shape
+    assert ta.jacobian(lambda x: x * 2.0)(x).shape == (*shape, *shape)
+    assert ta.hessian(lambda x: (x**3).sum())(x).shape == (*shape, *shape)
+    assert_array_equal(ta.hvp(lambda x: (x**3).sum(), x, x).numpy(), np.full(shape, 24.0))
+    assert ta.jvp(lambda x: x * x, [x], [x])[1].shape == shape
+    assert ta.vjp(lambda x: x * x, x)[1](x)[0].shape == shape
+
+
+def test_dtypes_are_kept() -> None:
+    for dtype in (np.float32, np.float64):
+        x = np.array([1.0, 2.0], dtype=dtype)
+        results = [ta.grad(lambda x: (x**3).sum())(x), ta.hessian(lambda x: (x**3).sum())(x)]
+        results += [ta.jacobian(lambda x: x * x)(x), ta.hvp(lambda x: (x**3).sum(), x, x)]
+        results += [ta.vjp(lambda x: x * x, x)[1](np.ones(2))[0], ta.jvp(lambda x: x * x, [x], [x])[1]]
+        assert [result.dtype for result in results] == [dtype] * 6
+
+
+# --- modes and what is around ----------------------------------------------------------------------------------------
+
+
+def test_derivatives_work_under_no_grad_and_leave_nothing_recorded() -> None:
+    w = variable(3.0)
+    with ta.no_grad():
+        slope = ta.grad(lambda x: w * x**2)(2.0)
+        assert slope.item() == 12.0 and not slope.requires_grad
+        assert not ta.grad(lambda x: x**2)(w).requires_grad
+        assert ta.hessian(lambda x: x**3)(2.0).item() == 12.0
+        assert ta.jvp(lambda x: x**3, [w], [1.0])[1].item() == 27.0
+        assert not ta.jvp(lambda x: x**3, [w], [1.0])[1].requires_grad
+        assert not ta.is_grad_enabled()
+
+
+def test_nothing_is_left_in_grad_and_the_arguments_stay_as_they_are() -> None:
+    x = variable([1.0, 2.0], name="x")
+    array = np.array([1.0, 2.0])
+    ta.grad(lambda x, y: (x * y).sum(), argnums=(0, 1))(x, array)
+    ta.hessian(lambda x: (x**3).sum())(x)
+    assert x.grad is None
+    assert_array_equal(array, [1.0, 2.0])
+
+
+def test_results_are_constants_unless_something_outside_may_ask_for_more() -> None:
+    assert not ta.grad(lambda x: x**2)(2.0).requires_grad
+    assert not ta.value_and_grad(lambda x: x**2)(2.0)[0].requires_grad
+    assert not ta.grad(lambda x: x**2)(ta.Tensor(2.0)).requires_grad
+    assert ta.grad(lambda x: x**2)(variable(2.0)).requires_grad
+
+
+def test_variables_carry_the_names_of_the_arguments() -> None:
+    seen = []
+    ta.grad(lambda x: (seen.append(x.name), x)[1])(ta.Tensor(1.0, name="speed"))
+    ta.grad(lambda x: (seen.append(x.name), x)[1])(variable(1.0, name="speed"))
+    assert seen == ["speed", "speed"]
+
+
+# --- gradients of a graph that stands --------------------------------------------------------------------------------
+
+
+def test_gradients_by_intermediates_and_in_the_structure_of_the_inputs() -> None:
+    x = variable(2.0)
+    y = x * x
+    z = y * 3.0
+    found = ta.gradients(z, {"x": x, "deeper": [y, z]})
+    assert found["x"].item() == 12.0
+    assert [t.item() for t in found["deeper"]] == [3.0, 1.0]
+    assert x.grad is None and y.grad is None
+
+
+def test_gradients_with_an_upstream() -> None:
+    x = variable([1.0, 2.0])
+    u = variable([3.0, 4.0])
+    assert_array_equal(ta.gradients(x * x, x, [3.0, 4.0]).numpy(), [6.0, 16.0])
+    through = ta.gradients(x * x, x, u, create_graph=True)
+    assert_array_equal(ta.gradients(through.sum(), u).numpy(), [2.0, 4.0])
+    with pytest.raises(ta.errors.ShapeError, match=r"expected \(2,\), given \(3,\)"):
+        ta.gradients(x * x, x, np.ones(3))
+    with pytest.raises(ta.errors.GradientError, match="more than one element"):
+        ta.gradients(x * x, x)
+
+
+def test_an_input_without_influence_is_an_error_unless_zeros_are_asked_for() -> None:
+    x, other = variable([1.0, 2.0]), variable([1.0], name="other")
+    with pytest.raises(ta.errors.GradientError, match=r"does not depend on other \(1,\)"):
+        ta.gradients(x.sum(), [x, other])
+    found = ta.gradients(x.sum(), [x, other], unused="zeros")
+    assert_array_equal(found[1].numpy(), [0.0])
+    assert_array_equal(ta.gradients(ta.Tensor(1.0), x, unused="zeros").numpy(), [0.0, 0.0])
+    with pytest.raises(ta.errors.OptionError, match="'raise' or 'zeros'"):
+        ta.gradients(x.sum(), x, unused="ignore")
+
+
+def test_gradients_needs_something_to_differentiate_by_and_from() -> None:
+    x = variable(1.0)
+    with pytest.raises(ta.errors.GradientError, match="requires_grad=True"):
+        ta.gradients(x * x, ta.Tensor(1.0))
+    with pytest.raises(ta.errors.GradientError, match="requires no gradient"):
+        ta.gradients(ta.Tensor(1.0), x)
+    with pytest.raises(ta.errors.GradientError, match="requires no gradient"):
+        ta.gradients(ta.Tensor(1.0), x, 1.0)
+
+
+def test_only_the_paths_that_lead_to_the_inputs_are_walked() -> None:
+    ran = []
+
+    @ta.op
+    def watched(x: Any) -> Any:
+        return x * 1.0
+
+    @watched.gradient("x")
+    def _(g: Any, out: Any, x: Any) -> Any:
+        ran.append("rule")
+        return g
+
+    x, other = variable(1.0), variable(1.0)
+    y = x * 2.0 + watched(other)
+    assert ta.gradients(y, x).item() == 2.0
+    assert ran == []
+    y.backward()
+    assert ran == ["rule"]
+    del ta.OPERATIONS[f"{watched.__module__}.watched"]
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ta.grad(lambda x: x * 2.0)([1.0, 2.0]), r"returns one number\n  given \(2,\); use jacobian or vjp"),
+        (lambda: ta.grad(lambda x: (x, x))(1.0), r"given \(\), \(\)"),
+        (lambda: ta.grad(lambda x: None)(1.0), "given nothing"),
+        (lambda: ta.vjp(lambda x: x, [1.0, 2.0])[1]([1.0]), r"upstream must have the structure"),
+        (lambda: ta.vjp(lambda x: (x, x), 1.0)[1](1.0), "expected 2 parts, given 1.0"),
+        (lambda: ta.vjp(lambda x: {"a": x}, 1.0)[1]({"b": 1.0}), "expected a dict with 'a', given {'b': 1.0}"),
+        (lambda: ta.jvp(lambda x: x, [[1.0, 2.0]], [1.0]), r"a tangent .*\n  expected \(2,\), given \(\)"),
+        (lambda: ta.jvp(lambda x: x, [1.0], []), "one tangent per argument"),
+        (lambda: ta.hvp(lambda x: x.sum(), [1.0, 2.0], [1.0]), "v must have the structure and the shapes of x"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_typed_errors(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(ta.errors.ShapeError, match=words):
+        call()
+
+
+def test_other_mistakes_are_typed_errors_too() -> None:
+    with pytest.raises(ta.errors.OptionError, match="argnums names argument 2\n  1 arguments were given"):
+        ta.grad(lambda x: x, argnums=2)(1.0)
+    with pytest.raises(ta.errors.DtypeError, match=r"write 1\.0 for 1"):
+        ta.grad(lambda x: x * 2.0)(1)
+    assert ta.grad(lambda x, n: x**n)(2.0, 3).item() == 12.0  # an int that nobody differentiates by is fine
+    with pytest.raises(ZeroDivisionError):  # what f raises arrives as it is
+        ta.grad(lambda x: 1 / 0)(1.0)
+    assert ta.is_grad_enabled()
