@@ -208,7 +208,8 @@ def slogdet(a: Any) -> Any:
 
 
 def _positive_definite(choose: Chooser) -> tuple[Any, ...]:
-    return _square(choose)  # the diagonal outweighs the rest, so the symmetric part is positive definite
+    (a,) = _square(choose)  # the diagonal outweighs the rest, so its symmetric part is positive definite
+    return ((a + np.swapaxes(a, -1, -2)) / 2,)
 
 
 @op(
