@@ -167,6 +167,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     length = np.shape(arr)[axis]
     grown = np.insert(np.asarray(plain(arr)), obj, np.asarray(plain(values)), axis).shape  # NumPy works out the shape
     added = grown[axis] - length
+    if np.result_type(arr).kind == "f":  # as in NumPy, the result has the dtype of arr
+        values = (values if hasattr(values, "astype") else np.asarray(values)).astype(np.result_type(arr))
     values = np.reshape(values, (1,) * (len(grown) - np.ndim(values)) + np.shape(values))
     if np.ndim(obj) == 0 and not isinstance(obj, slice):
         values = np.moveaxis(values, 0, axis)
