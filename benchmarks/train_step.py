@@ -37,7 +37,7 @@ from transformer import Transformer, TransformerConfig
 
 BATCH, LENGTH, VOCABULARY = 16, 64, 256
 D_MODEL, HEADS, D_FF, LAYERS = 128, 4, 512, 2
-RATE = 1e-3
+RATE = 1e-4  # small, since Adam turns the rounding of a gradient near zero into a whole step of either sign
 
 
 def build() -> tuple[Transformer, TorchTransformer]:
