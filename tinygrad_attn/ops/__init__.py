@@ -68,7 +68,7 @@ from tinygrad_attn.ops.join import (
 from tinygrad_attn.ops.linalg import linear, matmul, norm
 from tinygrad_attn.ops.loss import bce_with_logits, cross_entropy, kl_divergence, mse_loss, nll_loss
 from tinygrad_attn.ops.matrix import diag, diagflat, diagonal, matrix_transpose, trace, tril, triu
-from tinygrad_attn.ops.norm import layer_norm, rms_norm
+from tinygrad_attn.ops.normalise import layer_norm, rms_norm
 from tinygrad_attn.ops.piecewise import absolute, clip, fmod, masked_fill, maximum, minimum, remainder, where
 from tinygrad_attn.ops.products import kron, matrix_power, matvec, multi_dot, vecdot, vecmat
 from tinygrad_attn.ops.reduce import cumprod, cumsum, logsumexp, max, mean, min, prod, std, sum, var
