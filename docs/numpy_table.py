@@ -1,0 +1,67 @@
+"""Writes docs/numpy.md, the NumPy functions that accept a Tensor: `python docs/numpy_table.py`."""
+
+from __future__ import annotations
+
+import operator
+from pathlib import Path
+
+import tinygrad_attn as ta
+from tinygrad_attn.ops.plain import PLAIN_FUNCTIONS
+from tinygrad_attn.registry import IMPLEMENTATIONS, numpy_name
+
+HERE = Path(__file__).resolve().parent
+
+HEAD = """# NumPy functions that accept a Tensor
+
+Called with a Tensor among their arguments, these functions record what they do, and its gradient is known. The list is
+made from the registry by `python docs/numpy_table.py`; a test compares the two. Any other NumPy function raises an
+`UnsupportedFunctionError` that names the nearest one in this list; `np.f(tensor.numpy())` gives plain values.
+
+Operators (`a @ b`, `2 ** t`, `t[1:]`) and methods (`t.sum(axis=0)`) are these functions in another spelling.
+
+| function | gradient |
+|---|---|
+"""
+
+WRITTEN_WITH_OTHERS = """
+Written with the functions above, whose gradients are then theirs:
+
+"""
+
+PLAIN = """
+Their derivative is zero wherever there is one, so they answer with plain values and record nothing:
+
+"""
+
+
+def page() -> str:
+    """The text of docs/numpy.md."""
+    named = {numpy_name(f): g for f, g in IMPLEMENTATIONS.items() if f is not operator.getitem}
+    plain = {numpy_name(function) for function in PLAIN_FUNCTIONS}
+    rules = {name: f for name, f in named.items() if isinstance(f, ta.Operation)}
+    rows = [f"| `{name}` | {gradients_of(f)} |" for name, f in sorted(rules.items())]
+    composed = sorted(set(named) - set(rules) - plain)
+    return "".join(
+        [HEAD, "\n".join(rows), "\n", WRITTEN_WITH_OTHERS, listed(composed), PLAIN, listed(sorted(plain))],
+    )
+
+
+def gradients_of(operation: ta.Operation) -> str:
+    """The rules of an operation in mathematical notation, safe inside a table."""
+    formulas = dict.fromkeys(operation.formulas.values())
+    return "; ".join(f"{formula}" for formula in formulas).replace("|", "\\|") or "none"
+
+
+def listed(names: list[str]) -> str:
+    """Names with commas between them, in lines of at most 120 characters."""
+    lines = [""]
+    for name in names:
+        part = f"`{name}`, "
+        if len(lines[-1]) + len(part) > 120:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines).rstrip(",") + ".\n"
+
+
+if __name__ == "__main__":
+    (HERE / "numpy.md").write_text(page(), encoding="utf-8")
