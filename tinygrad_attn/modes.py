@@ -46,9 +46,13 @@ class ModeSwitch:
         MODES.set(MODES.get().outer or Modes())
 
     def __call__(self, function: F) -> F:
-        """Decorate `function`."""
+        """Decorate `function`: a plain one, a generator function or a coroutine function."""
         if inspect.isgeneratorfunction(function):
             return cast(F, self._around_generator(function))
+        if inspect.iscoroutinefunction(function):
+            return cast(F, self._around_coroutine(function))
+        if inspect.isasyncgenfunction(function):
+            raise TypeError(f"{function.__name__} is an asynchronous generator\n  decorate the functions that it calls")
 
         @functools.wraps(function)
         def switched(*args: Any, **kwargs: Any) -> Any:
@@ -56,6 +60,14 @@ class ModeSwitch:
                 return function(*args, **kwargs)
 
         return cast(F, switched)
+
+    def _around_coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def switched(*args: Any, **kwargs: Any) -> Any:
+            with ModeSwitch(**self.switches):
+                return await function(*args, **kwargs)
+
+        return switched
 
     def _around_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
