@@ -8,19 +8,22 @@ from typing import Any
 import numpy as np
 
 from tinygrad_attn.domain import Chooser
-from tinygrad_attn.errors import DtypeError, IndexRangeError
+from tinygrad_attn.errors import AxisRangeError, DtypeError, IndexRangeError
 from tinygrad_attn.operation import op
 from tinygrad_attn.registry import IMPLEMENTATIONS
 from tinygrad_attn.tensor import plain
 
 
-def plain_index(index: Any) -> Any:
-    """An index without Tensors in it, and with copies of arrays, so that later changes cannot reach the graph."""
+def plain_index(index: Any, *, copy: bool | None = True) -> Any:
+    """An index without Tensors and lists in it; arrays are copied, so that later changes cannot reach the graph.
+
+    Without a copy (`copy=None`) it is fit for use at once, not for keeping.
+    """
     if isinstance(index, tuple):
-        return tuple(plain_index(part) for part in index)
+        return tuple(plain_index(part, copy=copy) for part in index)
     if isinstance(index, (slice, int, type(None), type(Ellipsis), np.integer, bool)):
         return index
-    places = np.array(plain(index))
+    places = np.array(plain(index), copy=copy)
     return places.astype(np.intp) if isinstance(index, list) and not places.size else places  # [] has no dtype
 
 
@@ -28,6 +31,30 @@ def is_basic(index: Any) -> bool:
     """Whether no element can be read twice: whole numbers, slices, None and Ellipsis only."""
     parts = index if isinstance(index, tuple) else (index,)
     return all(isinstance(p, (slice, int, type(None), type(Ellipsis), np.integer)) for p in parts)
+
+
+def is_mask(index: Any) -> bool:
+    """Whether the only array in `index` is boolean: then too, no element is read twice."""
+    parts = index if isinstance(index, tuple) else (index,)
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    return len(arrays) == 1 and arrays[0].dtype == bool and is_basic(tuple(p for p in parts if p is not arrays[0]))
+
+
+def at_axis(axis: int, index: Any) -> tuple[Any, ...]:
+    """The index that applies `index` along `axis` (counted from the front) and takes the axes before it whole."""
+    return (*(slice(None),) * axis, index)
+
+
+def axis_from_front(name: str, axis: int, x: Any) -> int:
+    """`axis` counted from the front.
+
+    Raises:
+        AxisRangeError: `x` has no such axis; the message begins with `name`.
+    """
+    ndim = np.ndim(x)
+    if not -ndim <= axis < ndim:
+        raise AxisRangeError(f"{name}: axis {axis} is out of bounds\n  given shape {np.shape(x)}")
+    return axis % ndim
 
 
 def _some_index(choose: Chooser, inputs: tuple[Any, ...]) -> Any:
@@ -61,7 +88,7 @@ def getitem(x: Any, *, index: Any) -> Any:
 
     y = x[index]
     """
-    return x[index]
+    return x[plain_index(index, copy=None)]
 
 
 @getitem.gradient("x", formula="dx[index] += dy")
@@ -70,6 +97,43 @@ def _(g: Any, out: Any, x: Any, *, index: Any) -> Any:
 
 
 IMPLEMENTATIONS[operator.getitem] = lambda x, index: getitem(x, index=plain_index(index))
+
+
+RUNS_PAY = 4096  # elements from which sorting positions and summing runs is faster than np.add.at
+
+
+def _along_one_axis(index: Any, given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Any, int] | None:
+    """The positions and the axis, if `index` takes integer positions along one axis and the others whole."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    place = next((i for i, part in enumerate(parts) if isinstance(part, np.ndarray)), None)
+    if place is None or parts[place].dtype.kind not in "iu":
+        return None
+    positions, others = parts[place], parts[:place] + parts[place + 1 :]
+    dots = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if not all(part is Ellipsis or (isinstance(part, slice) and part == slice(None)) for part in others):
+        return None
+    axis = place if not dots or dots[0] > place else place + len(shape) - len(parts)
+    length, after = shape[axis], int(np.prod(shape[axis + 1 :], dtype=int))
+    wide = positions.size > 0 and after * int(np.prod(shape[:axis], dtype=int)) >= 8
+    if not wide or given != (*shape[:axis], *positions.shape, *shape[axis + 1 :]):
+        return None  # few elements per position, or values that broadcast
+    if positions.min() < -length or positions.max() >= length:
+        return None  # NumPy says it better
+    return np.where(positions < 0, positions + length, positions), axis
+
+
+def _sum_runs(values: Any, positions: Any, axis: int, shape: tuple[int, ...]) -> Any:
+    """Add up values of equal position along an axis: sorted, each position is one run."""
+    before, after = (int(np.prod(sides, dtype=int)) for sides in (shape[:axis], shape[axis + 1 :]))
+    flat = positions.reshape(-1)
+    out = np.zeros((before, shape[axis], after), values.dtype)
+    if flat.size:
+        order = np.argsort(flat, kind="stable")
+        ascending = flat[order]
+        starts = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
+        rows = values.reshape(before, flat.size, after)[:, order]
+        out[:, ascending[starts]] = np.add.reduceat(rows, starts, axis=1)
+    return out.reshape(shape)
 
 
 def _scattered(choose: Chooser) -> tuple[Any, ...]:
@@ -90,9 +154,12 @@ def scatter_add(values: Any, *, index: Any, shape: tuple[int, ...]) -> Any:
 
     y = 0; y[index] += values
     """
+    index = plain_index(index, copy=None)
+    if values.size >= RUNS_PAY and (found := _along_one_axis(index, values.shape, shape)) is not None:
+        return _sum_runs(values, *found, shape)
     out = np.zeros(shape, values.dtype)
-    if is_basic(index):
-        out[index] += values
+    if is_basic(index) or is_mask(index):
+        out[index] = values
     else:
         np.add.at(out, index, values)
     return out
@@ -100,24 +167,31 @@ def scatter_add(values: Any, *, index: Any, shape: tuple[int, ...]) -> Any:
 
 @scatter_add.gradient("values", formula="dvalues = dy[index]")
 def _(g: Any, out: Any, values: Any, *, index: Any, shape: tuple[int, ...]) -> Any:
-    return g[index]
+    return g[plain_index(index, copy=None)]
 
 
 def _put(choose: Chooser) -> tuple[Any, ...]:
     return choose.reals((3, 2)), choose.reals(choose.pick([(2,), (1, 2), ()]))
 
 
+def _some_places(choose: Chooser, inputs: tuple[Any, ...]) -> Any:
+    """Places of which none occurs twice."""
+    mask = np.array([choose.pick([True, False]) for _ in range(3)])
+    return choose.pick([0, -1, slice(0, 2), (slice(1, 3),), np.array([2, 0]), mask, (slice(None), np.array([1, 0]))])
+
+
 @op(
     symbol="put",
     domain=_put,
-    options={"index": lambda choose, inputs: choose.pick([0, -1, slice(0, 2), (slice(1, 3),)])},
+    options={"index": _some_places},
 )
 def index_put(x: Any, values: Any, *, index: Any) -> Any:
     """A copy of `x` with `values` at `index`: the functional spelling of `x[index] = values`.
 
     y = x; y[index] = values. No position may occur twice in `index`: which of two values won would be undefined.
     """
-    if not is_basic(index):
+    index = plain_index(index, copy=None)
+    if not (is_basic(index) or is_mask(index)):
         places = np.arange(x.size).reshape(x.shape)[index]
         if len(np.unique(places)) != places.size:
             raise IndexRangeError(
@@ -131,13 +205,13 @@ def index_put(x: Any, values: Any, *, index: Any) -> Any:
 @index_put.gradient("x", formula="dx = dy, and 0 at index")
 def _(g: Any, out: Any, x: Any, values: Any, *, index: Any) -> Any:
     untouched = np.ones(x.shape, dtype=bool)
-    untouched[index] = False
+    untouched[plain_index(index, copy=None)] = False
     return np.where(untouched, g, 0.0)
 
 
 @index_put.gradient("values", formula="dvalues = dy[index]")
 def _(g: Any, out: Any, x: Any, values: Any, *, index: Any) -> Any:
-    return g[index]
+    return g[plain_index(index, copy=None)]
 
 
 # --- rows of a table ---------------------------------------------------------------------------------------------
@@ -196,15 +270,7 @@ def sum_rows(values: Any, ids: Any, *, num_rows: int) -> Any:
 
     y[id] = Σ values, (..., dim) at (...) -> (num_rows, dim)
     """
-    flat_ids, rows = ids.reshape(-1), values.reshape(ids.size, values.shape[-1])
-    out = np.zeros((num_rows, values.shape[-1]), values.dtype)
-    if not flat_ids.size:
-        return out
-    order = np.argsort(flat_ids, kind="stable")
-    sorted_ids = flat_ids[order]
-    starts = np.flatnonzero(np.r_[True, sorted_ids[1:] != sorted_ids[:-1]])
-    out[sorted_ids[starts]] = np.add.reduceat(rows[order], starts, axis=0)
-    return out
+    return _sum_runs(values, ids, 0, (num_rows, values.shape[-1]))
 
 
 @sum_rows.gradient("values", formula="dvalues = dy[ids]")

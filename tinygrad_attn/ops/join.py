@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
 
 from tinygrad_attn.errors import OptionError, ShapeError
-from tinygrad_attn.ops.repeat import at_axis
+from tinygrad_attn.ops.index import at_axis, axis_from_front
 from tinygrad_attn.registry import implements
 from tinygrad_attn.tensor import plain
 
@@ -163,7 +162,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """
     if axis is None:
         arr, axis = np.ravel(arr), 0
-    axis = normalize_axis_index(axis, np.ndim(arr))
+    axis = axis_from_front("insert", axis, arr)
     length = np.shape(arr)[axis]
     grown = np.insert(np.asarray(plain(arr)), obj, np.asarray(plain(values)), axis).shape  # NumPy works out the shape
     added = grown[axis] - length
@@ -182,7 +181,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     """`arr` without the positions `obj` along `axis`, or of all elements in order; they get the gradient 0."""
     if axis is None:
         arr, axis = np.ravel(arr), 0
-    axis = normalize_axis_index(axis, arr.ndim)
+    axis = axis_from_front("delete", axis, arr)
     return arr[at_axis(axis, np.delete(np.arange(arr.shape[axis]), obj))]
 
 
@@ -192,7 +191,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
 @implements(np.array_split)
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Pieces along `axis`: as equal as can be for a number, or cut at the given places; each is a slice."""
-    axis = normalize_axis_index(axis, ary.ndim)
+    axis = axis_from_front("split", axis, ary)
     pieces = np.array_split(np.arange(ary.shape[axis]), indices_or_sections)
     return [ary[at_axis(axis, slice(p[0], p[-1] + 1) if len(p) else slice(0, 0))] for p in pieces]
 
@@ -205,7 +204,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
         ShapeError: the axis cannot be cut into that many equal pieces.
     """
     if np.ndim(indices_or_sections) == 0:
-        length = ary.shape[normalize_axis_index(axis, ary.ndim)]
+        length = ary.shape[axis_from_front("split", axis, ary)]
         if indices_or_sections < 1 or length % indices_or_sections:
             raise ShapeError(
                 f"split: {length} places do not make {indices_or_sections} equal pieces\n"
@@ -238,7 +237,7 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 
 def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
     """Slices along `axis`, without it: what `stack` undoes."""
-    axis = normalize_axis_index(axis, x.ndim)
+    axis = axis_from_front("unstack", axis, x)
     return tuple(x[at_axis(axis, index)] for index in range(x.shape[axis]))
 
 

@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from tinygrad_attn.domain import Chooser, any_axis_or_none, one_of, reals
 from tinygrad_attn.errors import OptionError, ShapeError
 from tinygrad_attn.operation import op
-from tinygrad_attn.ops.index import scatter_add
+from tinygrad_attn.ops.index import at_axis, scatter_add
 from tinygrad_attn.registry import implements
 
 
@@ -56,11 +56,6 @@ def _(g: Any, out: Any, x: Any, *, repeats: Any, axis: int | None) -> Any:
     shape, along = ((x.size,), 0) if axis is None else (x.shape, normalize_axis_index(axis, x.ndim))
     source = np.repeat(np.arange(shape[along]), repeats)  # which position each repetition came from
     return np.reshape(scatter_add(g, index=at_axis(along, source), shape=shape), x.shape)
-
-
-def at_axis(axis: int, index: Any) -> tuple[Any, ...]:
-    """The index that applies `index` along `axis` (counted from the front) and takes the axes before it whole."""
-    return (*(slice(None),) * axis, index)
 
 
 @op(np.roll, moves=True, domain=reals(), options={"shift": one_of(0, 1, -2, 5), "axis": any_axis_or_none})

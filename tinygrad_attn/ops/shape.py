@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from tinygrad_attn.domain import Chooser, any_axes, any_axis, any_axis_or_none, broadcastable, reals
 from tinygrad_attn.errors import AxisRangeError, OptionError
 from tinygrad_attn.explain import broadcast_clash, concatenate_clash, reshape_clash, stack_clash
 from tinygrad_attn.operation import op
+from tinygrad_attn.ops.index import axis_from_front
 from tinygrad_attn.registry import implements
 
 
@@ -267,7 +268,7 @@ def ravel(x: Any, order: str = "C") -> Any:
 @implements(np.rollaxis)
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     """The axis moved to stand before `start`; np.moveaxis says it more plainly."""
-    axis = normalize_axis_index(axis, a.ndim)
+    axis = axis_from_front("rollaxis", axis, a)
     before = start + a.ndim if start < 0 else start
     if not 0 <= before <= a.ndim:
         raise AxisRangeError(f"rollaxis: start must lie in [{-a.ndim}, {a.ndim}]\n  given {start}")

@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
 
 from tinygrad_attn.domain import any_axis_or_none, distinct, one_of
 from tinygrad_attn.errors import InPlaceError, OptionError, ShapeError
 from tinygrad_attn.operation import op
-from tinygrad_attn.ops.index import index_put
-from tinygrad_attn.ops.repeat import at_axis
+from tinygrad_attn.ops.index import at_axis, axis_from_front, index_put
 from tinygrad_attn.registry import implements
 from tinygrad_attn.tensor import plain
 
@@ -33,7 +31,7 @@ def take(a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise") 
         raise OptionError(f"take: mode must be 'raise', 'wrap' or 'clip'\n  given {mode!r}")
     if axis is None:
         a, axis = np.ravel(a), 0
-    axis = normalize_axis_index(axis, a.ndim)
+    axis = axis_from_front("take", axis, a)
     places = np.asarray(plain(indices), dtype=np.intp if np.size(indices) == 0 else None)
     if mode == "wrap":
         places = places % a.shape[axis]
@@ -50,7 +48,7 @@ def _along_axis(name: str, arr: Any, indices: Any, axis: int | None) -> tuple[An
             raise ShapeError(f"{name}: without an axis, indices must be a vector\n  given shape {indices.shape}")
         return np.ravel(arr), (indices,)
     ndim = np.ndim(arr)
-    axis = normalize_axis_index(axis, ndim)
+    axis = axis_from_front(name, axis, arr)
     if indices.ndim != ndim:
         raise ShapeError(
             f"{name}: arr and indices must have as many axes\n    arr      {np.shape(arr)}\n"

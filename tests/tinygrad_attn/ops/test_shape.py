@@ -241,6 +241,16 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an axis that is longer": (lambda: np.squeeze(ones(2, 3), 0), ShapeError, "squeeze"),
     "an order of columns that is none": (lambda: np.ravel(ones(2), "K"), OptionError, "order must be"),
     "an indexing that is none": (lambda: np.meshgrid(ones(2), indexing="yx"), OptionError, "'xy' or 'ij'"),
+    **{
+        f"no such axis in {name}": (use, AxisRangeError, f"{name}: axis 2")
+        for name, use in {
+            "rollaxis": lambda: np.rollaxis(ones(2, 3), 2),
+            "split": lambda: np.split(ones(2, 3), 2, axis=2),
+            "delete": lambda: np.delete(ones(2, 3), 0, axis=2),
+            "insert": lambda: np.insert(ones(2, 3), 0, 1.0, axis=2),
+            "unstack": lambda: ta.unstack(ones(2, 3), axis=2),
+        }.items()
+    },
     "a start beyond the axes": (lambda: np.rollaxis(ones(2, 3), 1, 4), AxisRangeError, "start must lie in"),
     "blocks in an empty list": (lambda: np.block([[], [ones(2)]]), ShapeError, "list of blocks is empty"),
     "blocks at unequal depth": (lambda: np.block([ones(2), [ones(2)]]), ShapeError, "equally deep"),
