@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,19 +103,19 @@ def flatten(structure: Any) -> list[Any]:
 
 def rebuild(structure: Any, leaves: Iterable[Any]) -> Any:
     """`leaves` in the shape of `structure`."""
-    remaining = iter(leaves)
+    return _rebuild(structure, iter(leaves))
 
-    def build(part: Any) -> Any:
-        if part is None:
-            return None
-        if isinstance(part, dict):
-            return {key: build(value) for key, value in part.items()}
-        if isinstance(part, (list, tuple)) and not _is_numbers(part):
-            built = [build(value) for value in part]
-            return type(part)(*built) if hasattr(part, "_fields") else type(part)(built)
-        return next(remaining)
 
-    return build(structure)
+def _rebuild(part: Any, remaining: Iterator[Any]) -> Any:
+    # Not a function inside `rebuild`: one that calls itself is a cycle, and would keep the leaves and their graph.
+    if part is None:
+        return None
+    if isinstance(part, dict):
+        return {key: _rebuild(value, remaining) for key, value in part.items()}
+    if isinstance(part, (list, tuple)) and not _is_numbers(part):
+        built = [_rebuild(value, remaining) for value in part]
+        return type(part)(*built) if hasattr(part, "_fields") else type(part)(built)
+    return next(remaining)
 
 
 def _rebuild_each(structures: Iterable[Any], leaves: Iterable[Any]) -> tuple[Any, ...]:
