@@ -10,6 +10,7 @@ It stands apart from the rules: the slopes come from values of f alone (`numeric
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -20,9 +21,9 @@ from tinygrad_attn import rng
 from tinygrad_attn.domain import RandomChooser
 from tinygrad_attn.errors import CheckError, GradientMismatch, NotDifferentiableError, TinygradAttnError
 from tinygrad_attn.functional import flatten, rebuild
-from tinygrad_attn.gradcheck_compare import Check, FlatFunction, Found, Variable
+from tinygrad_attn.gradcheck_compare import Check, FlatFunction, Variable
 from tinygrad_attn.gradcheck_culprit import culprit
-from tinygrad_attn.gradcheck_report import Array, GradcheckReport, OperationCheck, kink_text, mismatch_text
+from tinygrad_attn.gradcheck_report import Array, Found, GradcheckReport, OperationCheck, kink_text, mismatch_text
 from tinygrad_attn.operation import Operation
 from tinygrad_attn.tensor import Tensor, plain
 
@@ -69,6 +70,7 @@ def gradcheck(
       1      b      (2,)   2         ...
     """
     subject = f.name if isinstance(f, Operation) else getattr(f, "__name__", type(f).__name__)
+    subject = "f" if subject == "<lambda>" else subject
     function, variables = _prepare(f, inputs, options, exclude or {}, parameters)
     check = Check(subject, order, rtol, seed)
     kept = rng.get_state()
@@ -124,21 +126,20 @@ def check_operation(operation: Operation, *, draws: int = 20, order: int = 2, se
 
 def _report(check: Check, function: FlatFunction, variables: list[Variable], found: Found) -> NoReturn:
     """Raise the error for what was found, and name the operation whose rule is at fault."""
-    worst = max(found.faults, key=lambda fault: fault.severity)
-    error: type[GradientMismatch] = NotDifferentiableError
-    if worst.is_kink:
-        operation, text = check.subject, kink_text(check.subject, worst)
+    worst = max(found.faults, key=lambda fault: fault.severity, default=None)
+    error: type[GradientMismatch] = GradientMismatch
+    if worst is not None and found.is_kink:
+        operation, text, error = check.subject, kink_text(check.subject, worst), NotDifferentiableError
     else:
-        operation, blame = culprit(check, function, variables, worst.order)
-        text = mismatch_text(check.subject, found.faults, found.compared, found.analytic, blame)
-        error = GradientMismatch
+        operation, blame = culprit(check, function, variables, found)
+        text = mismatch_text(check.subject, found, blame)
     raise error(
         text,
         operation=operation,
-        input=worst.name,
-        index=worst.index,
-        analytic=worst.analytic,
-        numeric=worst.slope.value,
+        input=found.variable,
+        index=() if worst is None else worst.index,
+        analytic=math.nan if worst is None else worst.analytic,
+        numeric=math.nan if worst is None else worst.slope.value,
     ) from None
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinygrad_attn import graph, rng
-from tinygrad_attn.errors import CheckError, GradientMismatch
-from tinygrad_attn.gradcheck_report import Array, Fault, InputCheck
+from tinygrad_attn.errors import CheckError
+from tinygrad_attn.gradcheck_report import Array, Fault, Found, InputCheck
 from tinygrad_attn.modes import enable_grad, is_grad_enabled, no_grad
 from tinygrad_attn.numerical import EPSILON, SAFETY, Vector, noise_of, slope
 from tinygrad_attn.tensor import Tensor, plain
@@ -25,14 +25,6 @@ class Variable(NamedTuple):
     array: Array
     excluded: Array
     leaf: Tensor | None = None
-
-
-class Found(Exception):
-    """Wrong elements of one variable, on their way to the report."""
-
-    def __init__(self, faults: list[Fault], compared: int, analytic: Array) -> None:
-        super().__init__()
-        self.faults, self.compared, self.analytic = faults, compared, analytic
 
 
 @dataclass(frozen=True)
@@ -60,9 +52,9 @@ class Check:
         """Compare the gradient of `function`; also returns the gradients that were sent in, as variables."""
         outputs, leaves = self.record(function, variables)
         upstreams = [_uneven(plain(output), generator) for output in outputs]
-        analytic = self._pull_twice(outputs, leaves, upstreams, variables)
+        analytic = self._pull_twice(outputs, leaves, upstreams, variables, order)
         evaluate = self._evaluator(function, variables)
-        base = self._settled(evaluate, outputs, order)
+        base = self._settled(evaluate, outputs, variables, order)
         upstream = _vector(upstreams)
         arrays = [variable.array for variable in variables]
         noise = noise_of(evaluate, arrays, base, generator)
@@ -80,11 +72,11 @@ class Check:
                     compared.append(Fault(variable.name, order, index, ours, found, tolerance))
             wrong = [fault for fault in compared if fault.is_wrong]
             if wrong:
-                raise Found(wrong, len(compared), gradient)
+                raise Found(variable.name, order, wrong, compared=len(compared))
             kinks += [fault for fault in compared if fault.is_kink]
             checks.append(_summary(variable, order, compared, self.rtol))
         if kinks:
-            raise Found(kinks[:1], 1, analytic[0])
+            raise Found(kinks[0].name, order, kinks[:1])
         count = sum(variable.name.startswith("dy") for variable in variables)
         sent = [
             Variable(f"dy[{count + i}]" if len(upstreams) + count > 1 else "dy", u, ~np.isfinite(plain(output)))
@@ -110,22 +102,18 @@ class Check:
                     f"gradcheck: {self.subject} computes in {tensor.dtype} at {made}; differences need float64\n"
                     "  look for float32 constants, parameters or conversions on the way"
                 )
-        for output in outputs:
-            if np.isnan(plain(output)).any():
-                raise CheckError(f"gradcheck: {self.subject} returns NaN here; detect_anomaly() names where it arises")
+        if any(np.isnan(plain(output)).any() for output in outputs):
+            raise CheckError(f"gradcheck: {self.subject} returns NaN here; detect_anomaly() names where it arises")
         return outputs, leaves
 
     def _pull_twice(
-        self, outputs: list[Any], leaves: list[Tensor], upstreams: list[Array], variables: list[Variable]
+        self, outputs: list[Any], leaves: list[Tensor], upstreams: list[Array], variables: list[Variable], order: int
     ) -> list[Array]:
         first, second = ([np.array(plain(g)) for g in _pull(outputs, leaves, upstreams)] for _ in range(2))
         for variable, one, two in zip(variables, first, second, strict=True):
             if one.shape != variable.array.shape:
-                raise GradientMismatch(
-                    f"{self.subject}: the gradient of {variable.name} has shape {one.shape}\n"
-                    f"  expected {variable.array.shape}, the shape of {variable.name}",
-                    input=variable.name,
-                )
+                shapes = f"has shape {one.shape}\n  expected {variable.array.shape}, the shape of {variable.name}"
+                raise Found(variable.name, order, reason=f"the gradient of {variable.name} {shapes}")
             if not np.array_equal(one, two, equal_nan=True):
                 raise CheckError(
                     f"gradcheck: two backward passes of {self.subject} give different gradients of {variable.name}\n"
@@ -143,7 +131,9 @@ class Check:
 
         return evaluate
 
-    def _settled(self, evaluate: Callable[[], Vector], outputs: list[Any], order: int) -> Vector:
+    def _settled(
+        self, evaluate: Callable[[], Vector], outputs: list[Any], variables: list[Variable], order: int
+    ) -> Vector:
         """The values of f, once it is sure that they depend on nothing but the inputs."""
         base, state = evaluate(), str(rng.get_state())
         values = [base, evaluate()]
@@ -163,13 +153,13 @@ class Check:
             if order == 1:
                 raise CheckError(f"gradcheck: {self.subject} answers differently when recorded than under no_grad()")
             at = int(np.argmax(np.abs(values[-1] - base)))
-            raise GradientMismatch(
-                f"{self.subject}: with create_graph=True the gradient is another one\n"
-                f"  {values[-1][at]:.9g} recorded, {base[at]:.9g} in an ordinary backward pass",
-                operation=self.subject,
-                analytic=float(values[-1][at]),
-                numeric=float(base[at]),
+            sizes = np.cumsum([output.size for output in outputs])
+            name = variables[int(np.searchsorted(sizes, at, side="right"))].name
+            reason = (
+                f"with create_graph=True the gradient of {name} is another one\n"
+                f"  {values[-1][at]:.9g} recorded, {base[at]:.9g} in an ordinary backward pass"
             )
+            raise Found(name, order, reason=reason)
         return base
 
 

@@ -2,83 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tinygrad_attn import graph
-from tinygrad_attn.errors import GradientMismatch, TinygradAttnError
-from tinygrad_attn.gradcheck_compare import Check, FlatFunction, Found, Variable
+from tinygrad_attn.errors import TinygradAttnError
+from tinygrad_attn.gradcheck_compare import Check, FlatFunction, Variable
+from tinygrad_attn.gradcheck_report import Array, Found
+from tinygrad_attn.operation import Operation
 from tinygrad_attn.tensor import Tensor, plain
 
 
-def culprit(check: Check, function: FlatFunction, variables: list[Variable], order: int) -> tuple[str, str]:
+def culprit(check: Check, function: FlatFunction, variables: list[Variable], found: Found) -> tuple[str, str]:
     """Name of the operation whose rule is wrong, and a sentence about it: each is checked with the values it had."""
-    outputs, _ = check.record(function, variables)
+    outputs, leaves = check.record(function, variables)
+    excluded = {id(leaf): variable.excluded for leaf, variable in zip(leaves, variables, strict=True)}
     made = graph.topological_order([output for output in outputs if isinstance(output, Tensor)])
     nodes = [tensor.node for tensor in made if tensor.node is not None]
+    order = found.order
     if not nodes:
         return "", "no operation is recorded between the input and the output"
+    unjudged = []
     for node in nodes:
-        if len(nodes) == 1 and (order == 1 or node.operation.reference is None):
-            name = node.operation.name
-            return name, _rule_text(node, check.subject)
-        alone = _node_function(node)
+        operation = node.operation
+        alone = _as_function(node, operation, excluded)
         try:
-            Check(node.operation.name, order, check.rtol, check.seed).run(*alone)
-        except Found as found:
-            if found.faults[0].is_kink:
-                continue
-            if order > 1 and node.operation.reference is not None and found.faults[0].order > 1:
-                return _inside_reference(check, node, alone[1], order)
-            return node.operation.name, _rule_text(node, check.subject, found.faults[0].name)
-        except TinygradAttnError as error:
-            if isinstance(error, GradientMismatch):
-                return node.operation.name, f"at fault: {str(error).splitlines()[0]}"
+            Check(operation.name, order, check.rtol, check.seed).run(*alone)
+        except Found as fault:
+            if fault.is_kink:
+                unjudged.append(operation.name)
+            elif fault.order > 1 and operation.reference is not None:
+                inside = _as_function(node, operation.reference, excluded)
+                name, text = culprit(check, *inside, fault)
+                return name or operation.name, f"{text}\n    inside the reference of {operation.name}"
+            else:
+                return operation.name, _rule_text(node, check.subject, fault.variable)
+        except TinygradAttnError:
+            unjudged.append(operation.name)
+    doubt = f" (not judged, being at a kink: {', '.join(unjudged)})" if unjudged else ""
     return "", (
-        "every operation in it is right by itself: does a value leave the graph on the way (numpy(), detach()),\n"
-        "  or is a gradient overwritten where a value is used twice?"
+        f"no operation in it is wrong by itself{doubt}\n"
+        "    does a value leave the graph on the way (numpy(), detach()),\n"
+        "    or is a gradient overwritten where a value is used twice?"
     )
 
 
-def _node_function(node: graph.Node) -> tuple[FlatFunction, list[Variable]]:
-    """One recorded operation as a function of its differentiable operands, and their values."""
-    operation, inputs = node.operation, node.inputs
-    positions = [i for i, value in enumerate(inputs) if isinstance(value, Tensor) and value.requires_grad]
-    names = [operation.parameter_at(position) for position in positions]
-    arrays = [np.array(plain(inputs[position])) for position in positions]
-    variables = [Variable(name, array, ~np.isfinite(array)) for name, array in zip(names, arrays, strict=True)]
+def _as_function(
+    node: graph.Node, call: Callable[..., Any], excluded: dict[int, Array]
+) -> tuple[FlatFunction, list[Variable]]:
+    """One recorded operation, or its reference, as a function of its differentiable operands; and their values."""
+    operands = node.inputs
+    as_list = isinstance(call, Operation) and call.sequence
+    positions = [i for i, value in enumerate(operands) if isinstance(value, Tensor) and value.requires_grad]
+    names = [node.operation.parameter_at(position) for position in positions]
+    arrays = [np.array(plain(operands[position])) for position in positions]
+    masks = [excluded.get(id(operands[i]), ~np.isfinite(a)) for i, a in zip(positions, arrays, strict=True)]
+    variables = [Variable(*parts) for parts in zip(names, arrays, masks, strict=True)]
 
     def function(values: Sequence[Tensor]) -> list[Any]:
-        filled = list(inputs)
+        filled = list(operands)
         for position, value in zip(positions, values, strict=True):
             filled[position] = value
-        return [operation(filled, **node.options) if operation.sequence else operation(*filled, **node.options)]
+        return [call(filled, **node.options) if as_list else call(*filled, **node.options)]
 
     return function, variables
 
 
-def _inside_reference(check: Check, node: graph.Node, variables: list[Variable], order: int) -> tuple[str, str]:
-    """Second derivatives of a fused operation come from its reference: look for the culprit there."""
-    reference = node.operation.reference
-    positions = [i for i, value in enumerate(node.inputs) if isinstance(value, Tensor) and value.requires_grad]
-
-    def function(values: Sequence[Tensor]) -> list[Any]:
-        filled = list(node.inputs)
-        for position, value in zip(positions, values, strict=True):
-            filled[position] = value
-        return [reference(*filled, **node.options)] if reference is not None else []
-
-    name, blame = culprit(check, function, variables, order)
-    return name or node.operation.name, f"{blame}; inside the reference of {node.operation.name}"
-
-
-def _rule_text(node: graph.Node, subject: str, parameter: str = "") -> str:
+def _rule_text(node: graph.Node, subject: str, parameter: str) -> str:
     operation = node.operation
-    formula = operation.formulas.get(parameter.split("[")[0], "")
-    rule = f" for {parameter}" if parameter else ""
-    where = f", in {node.scope}" if node.scope else ""
-    shown = f" ({formula})" if formula else ""
-    alone = "" if operation.name == subject else ", which fails by itself with the values it has here"
-    return f"at fault: the rule of {operation.name}{rule}{shown}{where}{alone}"
+    name = parameter.split("[")[0]
+    rule = f"the rule of {operation.name} for {parameter}" if name in operation.rules else f"a rule of {operation.name}"
+    lines = [f"at fault: {rule}{f', in {node.scope}' if node.scope else ''}"]
+    if operation.formulas.get(name):
+        lines.append(operation.formulas[name])
+    if operation.name != subject:
+        lines.append("it fails by itself too, with the values it has here")
+    return "\n    ".join(lines)

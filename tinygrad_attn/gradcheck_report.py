@@ -154,6 +154,21 @@ class Fault:
         return f"{self.name}[{', '.join(map(str, self.index))}]" if self.index else self.name
 
 
+class Found(Exception):
+    """What is wrong with one variable, on its way to the report: elements, or a `reason` that is told in words."""
+
+    def __init__(
+        self, variable: str, order: int, faults: Sequence[Fault] = (), *, compared: int = 0, reason: str = ""
+    ) -> None:
+        super().__init__()
+        self.variable, self.order, self.faults, self.compared, self.reason = variable, order, faults, compared, reason
+
+    @property
+    def is_kink(self) -> bool:
+        """Whether the function is to blame, not a rule."""
+        return bool(self.faults) and self.faults[0].is_kink
+
+
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Columns aligned under the first row."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -161,38 +176,37 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"  {line.rstrip()}" for line in lines)
 
 
-def mismatch_text(subject: str, faults: Sequence[Fault], compared: int, analytic: Array, blame: str) -> str:
+def mismatch_text(subject: str, found: Found, blame: str) -> str:
     """The message for a wrong gradient: where, the two answers, what pattern the error has, whose rule it is."""
-    worst = max(faults, key=lambda fault: fault.severity)
-    what = "the gradient" if worst.order == 1 else f"derivative {worst.order}"
-    lines = [f"{subject}: {what} of {worst.name} is wrong at {len(faults)} of {compared} elements"]
+    if found.reason:
+        return f"{subject}: {found.reason}\n  {blame}"
+    faults = found.faults
+    what = "the gradient" if found.order == 1 else f"derivative {found.order}"
+    lines = [f"{subject}: {what} of {found.variable} is wrong at {len(faults)} of {found.compared} elements"]
     shown = sorted(faults, key=lambda fault: -fault.severity)[:5]
     rows = [("", "analytic", "numeric", "error", "tolerated")]
     for fault in shown:
         numbers = (f"{fault.analytic:.9g}", f"{fault.slope.value:.9g}", f"{fault.error:.2g}", f"{fault.tolerance:.2g}")
         rows.append((fault.place, *numbers))
     lines.append(table(rows))
-    lines += [f"  {line}" for line in (_pattern(faults, compared, analytic), blame) if line]
+    lines += [f"  {line}" for line in (_pattern(found), blame) if line]
     return "\n".join(lines)
 
 
-def _pattern(faults: Sequence[Fault], compared: int, analytic: Array) -> str:
+def _pattern(found: Found) -> str:
     """What the wrong elements have in common, as a hint at the mistake."""
-    ours = np.array([fault.analytic for fault in faults])
-    right = np.array([fault.slope.value for fault in faults])
+    ours = np.array([fault.analytic for fault in found.faults])
+    right = np.array([fault.slope.value for fault in found.faults])
     if not np.isfinite(ours).all():
         return "the rule returns NaN or infinity where the function is smooth"
+    everywhere = len(ours) == found.compared
     if not ours.any():
-        return (
-            "it is zero there: does the value leave the graph (numpy(), detach(), float(), no_grad)?\n"
-            "  elements that are meant to get no gradient are named in exclude="
-            if not analytic.any()
-            else "it is zero there; elements that are meant to get no gradient are named in exclude="
-        )
-    if len(faults) > 1 and len(faults) == compared and right.all():
-        factors = ours / right
-        if np.allclose(factors, factors[0], rtol=1e-4):
-            factor = float(factors[0])
+        if everywhere:
+            return "it is zero throughout: does the value leave the graph (numpy(), detach(), float(), no_grad)?"
+        return "it is zero there; elements that are meant to get no gradient are named in exclude="
+    if everywhere and len(ours) > 1 and right.all():
+        factor = float(ours[0] / right[0])
+        if np.allclose(ours, factor * right, rtol=1e-4, atol=0.0):
             turned = np.isclose(factor, -1.0)
             return "its sign is turned" if turned else f"every element is off by the factor {factor:.6g}"
     return ""
@@ -206,10 +220,13 @@ def kink_text(subject: str, fault: Fault) -> str:
         reason = f"{what} is not finite on both sides of it, as at the edge of a domain"
     elif slope.verdict == "jump":
         reason = f"{what} jumps"
+    elif slope.verdict == "unclear":
+        reason = f"differences settle at no step, as just beside a kink or where {what} is noisy"
     else:
         reason = f"{what} has a kink: slope {slope.left:.6g} on the left, {slope.right:.6g} on the right"
     return (
         f"{subject}: not differentiable here, at {fault.place}\n"
-        f"  {reason}; the rule says {fault.analytic:.6g}\n"
-        "  check at a point away from it; what a rule answers at it is a choice, to be stated and tested by itself"
+        f"  {reason}\n"
+        f"  the rule says {fault.analytic:.6g}\n"
+        "  check away from it; what a rule answers at it is a choice to be stated and tested"
     )

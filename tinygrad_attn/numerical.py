@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 Evaluate = Callable[[], Vector]
-Verdict = Literal["smooth", "kink", "jump", "edge"]
+Verdict = Literal["smooth", "kink", "jump", "edge", "unclear"]
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -30,13 +30,15 @@ class Slope(NamedTuple):
 
     Attributes:
         value: the derivative.
-        uncertainty: how far rounding and curvature may have moved it.
+        uncertainty: how far rounding and curvature may have moved it; `rounding`: rounding alone.
         left, right: the one-sided slopes.
-        verdict: "smooth"; "kink" (left and right differ); "jump" (no slope at all); "edge" (f ends here).
+        verdict: "smooth"; "kink" (left and right differ); "jump" (no slope at all); "edge" (f is not finite on both
+            sides); "unclear" (no step is fine enough, such as just beside a kink).
     """
 
     value: float
     uncertainty: float
+    rounding: float
     left: float
     right: float
     verdict: Verdict
@@ -56,19 +58,22 @@ class _Level(NamedTuple):
 def noise_of(evaluate: Evaluate, arrays: list[NDArray[Any]], base: Vector, rng: np.random.Generator) -> float:
     """How far a value of f may be off by rounding.
 
-    Seen by moving every input by a few units in its last place; at least one unit in the last place of the largest of
-    all values, for what is small by cancellation is as noisy as what cancelled.
+    Seen by moving every input by a few units in its last place, near x but not at it, lest a jump at x be taken for
+    rounding. At least one unit in the last place of the largest value: what is small by cancellation is as noisy as
+    what cancelled.
     """
-    known = np.isfinite(base)
-    noise = EPSILON * float(np.max(np.abs(base[known]), initial=0.0))
+    noise = EPSILON * float(np.max(np.abs(base[np.isfinite(base)]), initial=0.0))
     saved = [array.copy() for array in arrays]
     try:
         for _ in range(3):
             for array, original in zip(arrays, saved, strict=True):
-                array[...] = original * (1.0 + EPSILON * rng.integers(-2, 3, original.shape))
+                array[...] = original * (1.0 + rng.uniform(-1e-7, 1e-7, original.shape))
+            beside = evaluate()
+            for array in arrays:
+                array *= 1.0 + EPSILON * rng.integers(-2, 3, array.shape)
             moved = evaluate()
-            both = known & np.isfinite(moved)
-            noise = max(noise, float(np.max(np.abs(moved[both] - base[both]), initial=0.0)))
+            both = np.isfinite(beside) & np.isfinite(moved)
+            noise = max(noise, float(np.max(np.abs(moved[both] - beside[both]), initial=0.0)))
     finally:
         for array, original in zip(arrays, saved, strict=True):
             array[...] = original
@@ -106,14 +111,16 @@ def slope(
     finally:
         array[place] = x
     if not levels:
-        return Slope(np.nan, np.inf, np.nan, np.nan, "edge")
+        return Slope(np.nan, np.inf, np.inf, np.nan, np.nan, "edge")
     told = [level for level in levels if level.resolved]
     if told and all(level.kinked for level in told):
         if _steady([level.gap for level in told]):
             return told[-1].slope._replace(verdict="kink")
         if _steady([level.gap * level.step for level in told]):
             return told[-1].slope._replace(verdict="jump")
-    return min((level.slope for level in levels), key=lambda found: found.uncertainty)
+    best = min((level.slope for level in levels), key=lambda found: found.uncertainty)
+    unclear = best.uncertainty - best.rounding > 1e-3 * abs(best.value) + best.rounding
+    return best._replace(verdict="unclear") if unclear else best
 
 
 def _steady(gaps: list[float]) -> bool:
@@ -137,9 +144,10 @@ def _measure(
     values = []
     for offset in (step, -step, 0.5 * step, -0.5 * step):
         array[place] = x + offset
-        values.append(evaluate()[live])
-    if not all(np.isfinite(value).all() for value in values):
-        return None
+        value = evaluate()
+        if not np.isfinite(value[live]).all() or not np.array_equal(value[~live], base[~live]):
+            return None  # an infinity came or went
+        values.append(value[live])
     right, left, right_half, left_half = values
     wide, narrow = (x + step) - (x - step), (x + 0.5 * step) - (x - 0.5 * step)
     coarse = float(u @ (right - left)) / wide
@@ -158,7 +166,7 @@ def _measure(
     # Curvature makes a gap of h·f″, which halves with h; at a kink it stays.
     stays = abs(gap_half) > 0.75 * abs(gap) and abs(2.0 * gap_half - gap) > 4.0 * rounding + 1e-4 * steepest
     return _Level(
-        Slope(extrapolated, spread + rounding, left_slope, right_slope, "smooth"),
+        Slope(extrapolated, spread + rounding, rounding, left_slope, right_slope, "smooth"),
         settled=spread <= 1e-6 * abs(extrapolated) + rounding,
         kinked=stays,
         gap=gap_half,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,9 @@ def test_the_numpy_function_on_tensors_equals_itself_on_arrays(
     function: Callable[..., Any], operation: Operation, data: st.DataObject
 ) -> None:
     case = data.draw(cases(operation))
+    if operation.name == "cholesky":  # its docstring says why the two differ on a matrix that is not symmetric
+        (a,) = case.inputs
+        case = replace(case, inputs=((a + np.swapaxes(a, -1, -2)) / 2,))
     by_position = operation.name in BY_POSITION
     positional = tuple(case.options.values()) if by_position else ()
     named = {} if by_position else case.options
