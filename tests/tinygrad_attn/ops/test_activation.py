@@ -76,6 +76,12 @@ def test_gelu_keeps_its_digits_where_it_is_small(x: float) -> None:
     assert_allclose(ta.gelu(np.array(x)), x * 0.5 * math.erfc(-x / math.sqrt(2.0)), rtol=1e-12, atol=1e-300)
 
 
+@given(number)
+def test_the_slope_of_gelu_is_the_normal_distribution_plus_x_times_its_density(x: float) -> None:
+    below, density = 0.5 * math.erfc(-x / math.sqrt(2.0)), math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+    assert_allclose(slope(ta.gelu, x), below + x * density, rtol=1e-10, atol=1e-15)
+
+
 @given(st.floats(-30.0, 30.0))
 def test_the_tanh_form_of_gelu_is_nowhere_off_by_more_than_five_ten_thousandths(x: float) -> None:
     assert abs(ta.gelu(np.array(x)) - ta.gelu_tanh(np.array(x))) < 5e-4

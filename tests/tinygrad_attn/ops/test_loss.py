@@ -112,6 +112,18 @@ def test_the_mean_divides_by_the_weights_that_count() -> None:
     assert nothing.item() == 0.0
 
 
+@given(seeds)
+def test_places_that_are_ignored_might_as_well_not_be_there(seed: int) -> None:
+    logits, target = classified(seed)
+    weight = np.array([1.0, 2.0, 0.5, 3.0])
+    kept = target != 2
+    for extras in ({}, {"weight": weight}, {"weight": weight, "label_smoothing": 0.1}):
+        t = ta.Tensor(logits, requires_grad=True)
+        some = ta.cross_entropy(t[kept], target[kept], **extras)
+        some.backward()
+        assert_same(pulled(ta.cross_entropy, logits, target, ignore_index=2, **extras), (some.numpy(), t.grad))
+
+
 def test_target_and_weight_may_be_lists() -> None:
     assert_allclose(ta.cross_entropy(ta.Tensor([[0.0, 0.0]]), [1], weight=[1.0, 2.0]).item(), math.log(2.0), rtol=1e-6)
 
@@ -198,6 +210,15 @@ def test_a_yes_of_weight_3_counts_as_three(seed: int) -> None:
     whole = pulled(lambda v: ta.bce_with_logits(v[repeated], t[repeated], reduction="sum"), x)
     assert_same(pulled(ta.bce_with_logits, x, t, pos_weight=3.0, reduction="sum"), whole)
     assert_same(pulled(ta.bce_with_logits, x, t, weight=[3.0, 1.0, 3.0, 1.0], reduction="sum"), whole)
+
+
+@given(seeds)
+def test_the_loss_is_linear_in_the_target(seed: int) -> None:
+    """So its slope by the target is what a yes costs more than a no."""
+    x, weights = values(4, seed=seed), {"weight": [1.0, 2.0, 3.0, 4.0], "pos_weight": 5.0}
+    yes, no = (ta.bce_with_logits(x, np.full(4, t), reduction="sum", **weights) for t in (1.0, 0.0))
+    _, gradient = pulled(lambda t: ta.bce_with_logits(x, t, reduction="sum", **weights), np.full(4, 0.3))
+    assert_allclose(np.sum(gradient), yes - no, rtol=1e-10)
 
 
 # --- distributions ---------------------------------------------------------------------------------------------------
