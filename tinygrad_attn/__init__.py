@@ -9,6 +9,7 @@
 """
 
 from tinygrad_attn import errors, nn, ops, optim
+from tinygrad_attn.checkpoint import checkpoint
 from tinygrad_attn.functional import grad, gradients, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from tinygrad_attn.gradcheck import check_operation, gradcheck, gradgradcheck
 from tinygrad_attn.graph import Node
@@ -29,6 +30,7 @@ __all__ = [
     "Tensor",
     "causal_mask",
     "check_operation",
+    "checkpoint",
     "default_rng",
     "enable_grad",
     "errors",

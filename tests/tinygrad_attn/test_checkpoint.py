@@ -1,0 +1,107 @@
+"""Checkpointing: the same gradients, with less kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinygrad_attn as ta
+from tinygrad_attn import nn, ops
+from tinygrad_attn.checkpoint import checkpoint
+from tinygrad_attn.errors import DtypeError, GradientError, MutatedError
+
+
+def variables(*shapes: tuple[int, ...]) -> list[ta.Tensor]:
+    rng = np.random.default_rng(0)
+    return [ta.Tensor(rng.standard_normal(shape), requires_grad=True) for shape in shapes]
+
+
+def block(x: Any, w: Any) -> Any:
+    return np.tanh(x @ w) * x
+
+
+def test_gradients_are_those_without_it() -> None:
+    x, w = variables((3, 4), (4, 4))
+    plain = ta.gradients(block(block(x, w), w).sum(), [x, w])
+    kept = checkpoint(block)
+    saved = ta.gradients(kept(kept(x, w), w).sum(), [x, w])
+    for one, other in zip(plain, saved, strict=True):
+        np.testing.assert_allclose(other.numpy(), one.numpy(), rtol=1e-12)
+
+
+def test_it_can_be_differentiated_twice() -> None:
+    x, w = variables((3, 4), (4, 4))
+    direction = np.ones((3, 4))
+    answers = []
+    for f in (block, checkpoint(block)):
+        first = ta.gradients((f(x, w) ** 2).sum(), x, create_graph=True)
+        answers.append(ta.gradients((first * direction).sum(), [x, w]))
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_allclose(other.numpy(), one.numpy(), rtol=1e-10)
+
+
+def test_parameters_that_are_not_arguments_get_their_gradients() -> None:
+    layer = nn.Linear(4, 4, rng=np.random.default_rng(1))
+    x = ta.Tensor(np.ones((2, 4), np.float32), requires_grad=True)
+    np.tanh(layer(x)).sum().backward()
+    expected = [p.grad.copy() for p in (*layer.parameters(), x) if p.grad is not None]
+    for p in (*layer.parameters(), x):
+        p.zero_grad()
+    checkpoint(lambda x: np.tanh(layer(x)))(x).sum().backward()
+    for p, wanted in zip((*layer.parameters(), x), expected, strict=True):
+        assert p.grad is not None
+        np.testing.assert_allclose(p.grad, wanted, rtol=1e-6)
+
+
+def test_structures_and_constants_pass_through() -> None:
+    x, y = variables((2,), (2,))
+    out = checkpoint(lambda parts, scale: parts["x"] * parts["rest"][0] * scale)({"x": x, "rest": [y]}, 3.0)
+    np.testing.assert_allclose(ta.gradients(out.sum(), x).numpy(), 3.0 * y.numpy())
+
+
+def test_dropout_drops_the_same_again() -> None:
+    x = ta.Tensor(np.ones(1000), requires_grad=True)
+    out = checkpoint(lambda x: ops.dropout(x, 0.5))(x)
+    ta.default_rng().random(7)  # something else draws in between
+    after = ta.default_rng().bit_generator.state
+    out.sum().backward()
+    np.testing.assert_array_equal(x.grad, out.numpy())
+    assert ta.default_rng().bit_generator.state == after
+
+
+def test_only_arguments_are_kept() -> None:
+    x, w = variables((3, 4), (4, 4))
+    out = checkpoint(block)(x, w)
+    assert out.node is not None
+    assert [id(value) for value in out.node.inputs] == [id(x), id(w)]
+
+
+def test_nothing_is_recorded_where_nothing_is_asked_for() -> None:
+    x, w = variables((3, 4), (4, 4))
+    with ta.no_grad():
+        assert not checkpoint(block)(x, w).requires_grad
+    assert not checkpoint(block)(x.detach(), w.detach()).requires_grad
+
+
+def test_a_function_that_answers_differently_is_refused() -> None:
+    own = np.random.default_rng(0)
+    x = ta.Tensor([1.0, 2.0], requires_grad=True)
+    out = checkpoint(lambda x: x * own.standard_normal(2))(x)
+    with pytest.raises(GradientError, match="answered differently"):
+        out.sum().backward()
+
+
+def test_a_changed_parameter_is_noticed() -> None:
+    w = ta.Tensor([1.0, 2.0], requires_grad=True)
+    x = ta.Tensor([1.0, 2.0], requires_grad=True)
+    out = checkpoint(lambda x: x * w)(x)
+    w.data -= 1.0
+    with pytest.raises(MutatedError):
+        out.sum().backward()
+
+
+def test_anything_but_one_tensor_is_refused() -> None:
+    with pytest.raises(DtypeError, match="one Tensor"):
+        checkpoint(lambda x: (x, x))(ta.Tensor(1.0, requires_grad=True))
