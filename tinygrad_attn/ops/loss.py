@@ -120,8 +120,8 @@ def cross_entropy(
         wanted, number = wanted_weights("cross_entropy", logits, target, weight, ignore_index, label_smoothing)
         wanted = wanted.reshape(rows.shape)
         wanted_total = wanted.sum(axis=-1)  # (places,)
-        products = np.multiply(wanted, shifted, where=wanted != 0.0, out=np.zeros_like(shifted))
-        losses, kept = wanted_total * log_total - products.sum(axis=-1), (wanted_total, wanted)
+        seen = shifted if np.isfinite(shifted).all() else np.where(wanted == 0.0, 0.0, shifted)
+        losses, kept = wanted_total * log_total - np.sum(wanted * seen, axis=-1), (wanted_total, wanted)
     return reduced(losses.reshape(logits.shape[:-1]), reduction, number), (probabilities, number, *kept)
 
 
@@ -144,23 +144,24 @@ def wanted_weights(
     name: str, scores: Any, target: Any, weight: Any, ignore_index: int | None, label_smoothing: float
 ) -> tuple[Any, float]:
     """How much of each class is wanted, (..., classes), and the number by which a mean divides."""
-    target = np.asarray(plain(target))
-    classes = scores.shape[-1]
-    if target.dtype.kind == "f" and target.shape == scores.shape:
-        if ignore_index is not None:
-            raise OptionError(f"{name}: ignore_index names a class number\n  the target holds probabilities")
-        counted, wanted = np.ones(target.shape[:-1], dtype=bool), target
-    else:
-        counted = counted_places(name, scores.shape, target, ignore_index)
-        wanted = np.where(counted, target, 0)[..., None] == np.arange(classes)
-    factor = np.ones(classes) if weight is None else constant(name, weight)
+    target, classes, dtype = np.asarray(plain(target)), scores.shape[-1], scores.dtype
+    factor = np.ones(classes, dtype) if weight is None else constant(name, weight).astype(dtype)  # (classes,)
     if factor.shape != (classes,):
         raise ShapeError(
             f"{name}: weight must hold one number per class\n  expected ({classes},), given {factor.shape}"
         )
-    number = counted if target.dtype.kind == "f" else (wanted * factor).sum(axis=-1) * counted
-    smoothed = wanted * (1.0 - label_smoothing) + label_smoothing / classes
-    return (smoothed * factor * counted[..., None]).astype(scores.dtype), float(number.sum()) or 1.0
+    share = label_smoothing / classes  # of each class, whatever the target is
+    if target.dtype.kind == "f" and target.shape == scores.shape:
+        if ignore_index is not None:
+            raise OptionError(f"{name}: ignore_index names a class number\n  the target holds probabilities")
+        wanted = (target * (1.0 - label_smoothing) + share) * factor
+        return wanted.astype(dtype), math.prod(target.shape[:-1]) or 1.0
+    counted = counted_places(name, scores.shape, target, ignore_index)
+    picked = np.where(counted, target, 0)[..., None]  # (..., 1)
+    own = factor[picked] * counted[..., None]  # weight of the class that each place wants
+    wanted = np.where(counted[..., None], share * factor, 0.0).astype(dtype)
+    np.put_along_axis(wanted, picked, np.take_along_axis(wanted, picked, -1) + (1.0 - label_smoothing) * own, -1)
+    return wanted, float(own.sum()) or 1.0
 
 
 def counted_places(name: str, shape: tuple[int, ...], target: Any, ignore_index: int | None) -> Any:
