@@ -137,6 +137,7 @@ def sweep(
     stop: Collection[int] = (),
     create_graph: bool = False,
     free: bool = False,
+    hooks: bool = True,
 ) -> Iterator[Step]:
     """Walk from the roots to the leaves; a tensor is passed once, when every gradient that reaches it is in.
 
@@ -150,6 +151,7 @@ def sweep(
         stop: `id`s of tensors that are passed but not walked behind.
         create_graph: hand Tensors to the rules, so that what they compute is recorded in turn.
         free: free each node as soon as it has been passed.
+        hooks: call the hooks of each tensor; False only looks, as pictures do, and leaves the plain derivative.
     """
     order = topological_order(roots, stop)
     leads = None if targets is None else _leading_to(order, targets, stop)
@@ -161,7 +163,7 @@ def sweep(
         gradient, untaken = arriving.take(tensor)
         if gradient is None:
             continue
-        for hook in tensor.hooks:
+        for hook in tensor.hooks if hooks else ():
             gradient = _run_hook(hook, tensor, gradient, create_graph)
         node, contributions = tensor.node, []
         if node is not None and id(tensor) not in stop:

@@ -285,7 +285,9 @@ class Traced:
         )
 
     def flow(self, upstream: Any = None, *, only: Collection[str] | None = None) -> Flow:
-        """Computes the gradient of the first root with respect to every tensor behind it; no `.grad` is touched.
+        """Computes the gradient of the first root with respect to every tensor behind it.
+
+        No `.grad` is touched and no hook is called: a picture looks, and changes nothing.
 
         Args:
             upstream: ∂L/∂root; may be left out if the root holds one element.
@@ -298,7 +300,7 @@ class Traced:
         reached: dict[int, Array] = {}  # what arrives at the results of opened operations
 
         def record(start: Tensor, seed: Array, stop: Collection[int], name: str) -> None:
-            for step in sweep([start], [seed], stop=stop):
+            for step in sweep([start], [seed], stop=stop, hooks=False):
                 key = id(step.tensor)
                 identity = name if step.tensor is start else self._ids.get(key, "")
                 if key in self._insides and not stop:

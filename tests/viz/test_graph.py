@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,3 +153,13 @@ def test_a_freed_graph_is_shown_as_far_as_it_stands() -> None:
     y.backward(retain_graph=False)
     graph = trace(y)
     assert [node.role for node in graph.nodes if node.kind == "operation"] == ["freed"]
+
+
+def test_looking_at_gradients_calls_no_hook() -> None:
+    calls: list[Any] = []
+    x = ta.Tensor(3.0, requires_grad=True)
+    y = x * x
+    for tensor in (x, y):
+        tensor.register_hook(calls.append)
+    assert trace_live(y).flow().tensors["n0"] == 6.0
+    assert not calls
