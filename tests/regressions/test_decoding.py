@@ -230,11 +230,31 @@ def test_K17_a_beam_that_holds_everything_finds_the_optimum(penalty: float) -> N
         assert scores[tuple(result.tokens(0))] == pytest.approx(max(scores.values()))
 
 
+@pytest.mark.parametrize(("penalty", "end", "length"), [(0.1, 0.4, 20), (-0.1, 0.3, 2)])
+def test_K17_the_length_at_which_an_open_beginning_could_score_best_is_what_counts(
+    penalty: float, end: float, length: int
+) -> None:
+    """Ending at once scores log(end). After a 3 it is certain to go on to `length`, which scores better."""
+
+    def probabilities(tokens: tuple[int, ...]) -> list[float]:
+        if not tokens:
+            return [0.0, 0.0, end, 0.7 - end + 0.05 * (penalty > 0), 0.3 - 0.05 * (penalty > 0)]
+        return [0.0, 0.0, 1.0, 0.0, 0.0] if len(tokens) == length - 1 else [0.0, 0.0, 0.0, 1.0, 0.0]
+
+    assert np.log(probabilities(())[3]) / length**penalty > np.log(end)
+    result = write(Scripted(probabilities), [[0]], 40 if penalty < 0 else 20, strategy=Beam(2, penalty))
+    assert result.lengths[0] == length
+    assert result.ids[0, 0] == 3
+
+
 def test_K17_a_sequence_that_ended_keeps_its_place() -> None:
     search = BeamSearch(width=2, length_penalty=1.0, max_new_tokens=5, end_id=END)
     search.advance(np.log([[0.05, 0.05, 0.5, 0.4]]))
     assert [hypothesis.ids for hypothesis in search.finished] == [(END,)]
     assert search.open.sum() == 1
+    search.advance(np.log([[0.3, 0.3, 0.1, 0.3]] * 2))
+    assert search.open.sum() == 1
+    assert len(search.ranked()) == 2
 
 
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(3), Sample(rng=np.random.default_rng(0))], ids=["g", "b", "s"])

@@ -79,14 +79,17 @@ def test_a_row_alone_writes_what_it_writes_in_a_batch(strategy: Any, seed: int) 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
 @pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("strategy", [Greedy(), Beam(3)], ids=["greedy", "beam"])
 @given(seed=seeds)
-def test_a_prompt_padded_on_the_left_is_continued_like_the_prompt_alone(positions: str, cache: bool, seed: int) -> None:
+def test_a_prompt_padded_on_the_left_is_continued_like_the_prompt_alone(
+    positions: str, cache: bool, strategy: Any, seed: int
+) -> None:
     model = tiny.causal(seed, positions=positions)
     prompts = np.array([[3, 4, 5, 6], [0, 0, 5, 3], [0, 4, 4, 1]])
     lengths = [4, 2, 3]
-    together = continued(model, prompts, lengths, cache=cache)
+    together = continued(model, prompts, lengths, cache=cache, strategy=strategy)
     for row, length in enumerate(lengths):
-        alone = continued(model, prompts[[row], -length:], cache=cache)
+        alone = continued(model, prompts[[row], -length:], cache=cache, strategy=strategy)
         assert together.tokens(row) == alone.tokens(0)
         assert together.log_probs[row] == pytest.approx(alone.log_probs[0], rel=1e-8)
 
@@ -155,6 +158,18 @@ def test_samples_come_as_often_as_the_model_says() -> None:
     assert not counts[:2].any()
 
 
+@given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6), st.data())
+def test_a_sample_is_the_token_in_whose_share_the_drawn_number_falls(shares: list[float], data: Any) -> None:
+    token = data.draw(st.integers(0, len(shares) - 1))
+    inside = data.draw(st.sampled_from([1e-6, 0.5, 1.0 - 1e-6]))
+
+    class Drawn:
+        def random(self, shape: tuple[int, ...]) -> np.ndarray:
+            return np.full(shape, (sum(shares[:token]) + inside * shares[token]) / sum(shares))
+
+    assert Sample(rng=Drawn()).choose(np.log([shares])).tolist() == [token]  # type: ignore[arg-type]
+
+
 @given(st.lists(st.floats(-6, 6), min_size=2, max_size=6), st.integers(1, 6), st.floats(0, 1), st.floats(0.1, 3))
 def test_what_is_drawn_from_is_a_distribution_over_the_most_probable(
     logits: list[float], top_k: int, top_p: float, temperature: float
@@ -211,6 +226,13 @@ def test_a_trace_of_a_beam_tells_who_survived() -> None:
         tokens = np.concatenate([tokens[step.parents], step.chosen[:, None]], axis=1)
     assert len(result.steps[0].tokens) == 1  # before the first step all beams are alike
     assert len(result.steps[1].tokens) == 3
+
+
+def test_a_place_that_a_finished_sequence_leaves_says_padding() -> None:
+    model = Scripted(lambda tokens: [0.05, 0.05, 0.5, 0.4, 0.0] if not tokens else [0.0, 0.0, 0.0, 0.1, 0.9])
+    result = generate(model, [[0]], max_new_tokens=3, end_id=END, pad_id=1, strategy=Beam(2), trace=True)
+    assert result.steps[0].chosen.tolist() == [3, 1]
+    assert result.steps[1].active.tolist() == [True, False]
 
 
 def test_a_decoder_only_model_has_no_cross_attention_to_show() -> None:

@@ -20,7 +20,15 @@ from tinygrad_attn.errors import (
     OptionError,
     ShapeError,
 )
-from transformer import CausalConfig, CausalLM, Transformer, TransformerConfig, sequence_loss, shift_right
+from transformer import (
+    CausalConfig,
+    CausalLM,
+    Transformer,
+    TransformerConfig,
+    sequence_loss,
+    shift_right,
+    sinusoidal_table,
+)
 
 SRC = np.array([[3, 4, 5, 6, 7], [8, 3, 0, 0, 0]])
 LENGTHS = np.array([5, 2])
@@ -103,6 +111,33 @@ def test_decoding_with_a_cache_equals_decoding_without(cached_layers: int) -> No
         ]
     np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=1e-9, atol=1e-12)
     assert cache.length == 4
+
+
+def test_a_token_enters_as_its_scaled_vector_and_its_position() -> None:
+    model = tiny.transformer()
+    table = model.source_embedding.tokens.weight.numpy()
+    expected = table[SRC] * np.sqrt(8.0) + sinusoidal_table(5, 8)
+    np.testing.assert_allclose(model.source_embedding(SRC).numpy(), expected, rtol=1e-12)
+
+
+def test_dropout_is_everywhere_where_the_paper_has_it() -> None:
+    layer = {"self_attention": 1, "self_attention_norm": 1, "feed_forward": 1, "feed_forward_norm": 1}
+    cross = {"cross_attention": 1, "cross_attention_norm": 1}
+    places = 2 + 2 * len(layer) + 2 * len(layer | cross)  # two embeddings, two layers on each side
+    model = tiny.transformer(dropout=0.5).train()
+    masks: set[int] = set()
+    todo = [model(SRC, TGT)]
+    seen = set()
+    while todo:
+        node = todo.pop().node
+        if node is not None and id(node) not in seen:
+            seen.add(id(node))
+            for name, source in node.operation.named_inputs(node.inputs):
+                if name == "keep" and source is not None:
+                    masks.add(id(source))
+                elif isinstance(source, ta.Tensor):
+                    todo.append(source)
+    assert len(masks) == places
 
 
 def test_a_cache_outside_of_no_grad_is_refused() -> None:
