@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tinygrad_attn.errors import GradientError, GraphFreedError, MutatedError
+from tinygrad_attn.errors import GradientError, GraphFreedError, MutatedError, ShapeError
 
 if TYPE_CHECKING:
     from tinygrad_attn.operation import Operation
@@ -240,6 +240,9 @@ def _run_hook(hook: Callable[[Any], Any], tensor: Tensor, gradient: Gradient, cr
 def fold(gradient: Gradient, shape: tuple[int, ...]) -> Gradient:
     """Sum a gradient back to the shape that was broadcast: what was copied forward is added backward.
 
+    Raises:
+        ShapeError: `shape` does not broadcast to the gradient's shape.
+
     >>> fold(np.ones((4, 3)), (3,))
     array([4., 4., 4.])
     >>> fold(np.ones((4, 3)), (4, 1)).shape
@@ -248,5 +251,8 @@ def fold(gradient: Gradient, shape: tuple[int, ...]) -> Gradient:
     if gradient.shape == shape:
         return gradient
     added = gradient.ndim - len(shape)
+    kept = gradient.shape[max(added, 0) :]
+    if added < 0 or any(have != want and want != 1 for have, want in zip(kept, shape, strict=True)):
+        raise ShapeError(f"{shape} does not broadcast to {gradient.shape}")
     axes = tuple(axis for axis in range(gradient.ndim) if axis < added or shape[axis - added] == 1)
     return np.reshape(np.sum(gradient, axis=axes), shape)

@@ -148,7 +148,7 @@ class Operation:
             raise
         except (ValueError, IndexError, TypeError) as error:
             raise explain.failure(self, inputs, options, error) from error
-        out, saved = (result, None) if self.reference is None else result
+        out, saved = (result, None) if self.reference is None else self._fused_result(result)
         if not traced:
             return out
         out = np.asarray(out)
@@ -164,6 +164,14 @@ class Operation:
             is_view = is_view or out is array
         if is_view:
             result._share_memory(inputs)
+        return result
+
+    def _fused_result(self, result: Any) -> tuple[Any, Any]:
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise GradientError(
+                f"{self.name}: the forward of a fused operation returns a pair (out, saved)\n"
+                f"  given {type(result).__name__}; saved is what its gradient rule needs, or None"
+            )
         return result
 
     def named_inputs(self, inputs: Sequence[Any]) -> Iterator[tuple[str, Any]]:
@@ -249,6 +257,11 @@ class Operation:
     ) -> list[tuple[int, Any]]:
         if self.joint_rule is not None:
             answers = self.joint_rule(gradient, node.saved, *values, **node.options)
+            if not isinstance(answers, tuple) or len(answers) != len(self.rules):
+                came = f"{len(answers)}" if isinstance(answers, tuple) else type(answers).__name__
+                raise GradientError(
+                    f"{self.name}: the rule must return a tuple of {len(self.rules)}\n  it returned {came}"
+                )
             by_name = dict(zip(self.rules, answers, strict=True))
             return [(index, by_name[self.parameters[index]]) for index in wanted]
         rules = [(index, self.rules[self._rule_name(index)]) for index in wanted]
@@ -281,12 +294,14 @@ class Operation:
             if gradient.shape != source.shape:
                 gradient = fold(gradient, source.shape)
             if gradient.dtype != source.dtype:
+                if gradient.dtype.kind not in "fiub":
+                    raise TypeError
                 gradient = gradient.astype(source.dtype)
-        except (AttributeError, ValueError, IndexError, TypeError) as error:
-            came = f"shape {gradient.shape}" if hasattr(gradient, "shape") else type(gradient).__name__
+        except (AttributeError, ValueError, TypeError) as error:
+            came = f"{gradient.dtype} {gradient.shape}" if hasattr(gradient, "shape") else type(gradient).__name__
             raise GradientError(
                 f"{self.name}: the rule for {self.parameter_at(index)!r} returned {came}\n"
-                f"  expected an array of shape {source.shape}, or of a shape that {source.shape} broadcasts to"
+                f"  expected real numbers of shape {source.shape}, or of a shape that {source.shape} broadcasts to"
             ) from error
         return cast(Gradient, gradient)
 

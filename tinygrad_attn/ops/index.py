@@ -211,7 +211,9 @@ def _(g: Any, out: Any, x: Any, values: Any, *, index: Any) -> Any:
 
 @index_put.gradient("values", formula="dvalues = dy[index]")
 def _(g: Any, out: Any, x: Any, values: Any, *, index: Any) -> Any:
-    return g[plain_index(index, copy=None)]
+    read = g[plain_index(index, copy=None)]
+    leading = max(values.ndim - read.ndim, 0)  # as in an assignment, values may have axes of length 1 in front
+    return np.reshape(read, (1,) * leading + read.shape)
 
 
 # --- rows of a table ---------------------------------------------------------------------------------------------

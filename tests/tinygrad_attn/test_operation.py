@@ -1,0 +1,337 @@
+"""Operations: how they are made, called, recorded and differentiated, and what a wrong rule meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import tinygrad_attn as ta
+from tinygrad_attn.registry import IMPLEMENTATIONS
+from tinygrad_attn.signature import Signature
+
+
+def variable(values: Any, **settings: Any) -> ta.Tensor:
+    return ta.Tensor(values, dtype=np.float64, requires_grad=True, **settings)
+
+
+@pytest.fixture(autouse=True)
+def registry_as_before() -> Iterator[None]:
+    tables: list[dict[Any, Any]] = [ta.OPERATIONS, IMPLEMENTATIONS]
+    before = [dict(table) for table in tables]
+    yield
+    for table, entries in zip(tables, before, strict=True):
+        table.clear()
+        table.update(entries)
+
+
+def cube(rule: Callable[..., Any] | None = None) -> ta.Operation:
+    @ta.op
+    def cube(x: Any) -> Any:
+        """Third power."""
+        return x * x * x
+
+    cube.gradient("x", formula="dx = 3x² dy")(rule or (lambda g, out, x: g * 3.0 * x * x))
+    return cube
+
+
+# --- one's own operation ---------------------------------------------------------------------------------------------
+
+
+def test_a_bare_op_is_a_function_with_a_gradient_of_every_order() -> None:
+    f = cube()
+    assert isinstance(f, ta.Operation)
+    assert f(2.0) == 8.0 and isinstance(f(np.array([2.0])), np.ndarray)
+    assert [d(2.0).item() for d in (ta.grad(f), ta.grad(ta.grad(f)), ta.grad(ta.grad(ta.grad(f))))] == [12.0, 12.0, 6.0]
+    assert f.__name__ == "cube" and f.__doc__ == "Third power." and f.formulas == {"x": "dx = 3x² dy"}
+    assert repr(f) == "<operation cube(x)>"
+
+
+def test_users_operations_are_registered_under_the_name_of_their_module() -> None:
+    f = cube()
+    assert ta.OPERATIONS[f"{__name__}.cube"] is f
+    assert "cube" not in ta.OPERATIONS
+
+
+def test_an_operation_may_stand_behind_a_numpy_function() -> None:
+    @ta.op(np.sinc, symbol="sinc")
+    def sinc(x: Any) -> Any:
+        return np.sinc(x)
+
+    @sinc.gradient("x")
+    def _(g: Any, out: Any, x: Any) -> Any:
+        return g * (np.cos(np.pi * x) - out) / x
+
+    assert_allclose(ta.grad(lambda x: np.sinc(x))(0.5).item(), -4 / np.pi, rtol=1e-6)
+    assert sinc.symbol == "sinc"
+
+
+def test_only_the_rules_that_are_needed_run() -> None:
+    ran = []
+
+    @ta.op
+    def scaled(a: Any, b: Any) -> Any:
+        return a * b
+
+    scaled.gradient("a")(lambda g, out, a, b: (ran.append("a"), g * b)[1])
+    scaled.gradient("b")(lambda g, out, a, b: (ran.append("b"), g * a)[1])
+    scaled(variable(2.0), 3.0).backward()
+    assert ran == ["a"]
+    scaled(2.0, variable(3.0)).backward()
+    assert ran == ["a", "b"]
+
+
+def test_rules_get_plain_arrays_unless_their_own_derivative_is_wanted() -> None:
+    kinds: list[tuple[type, ...]] = []
+
+    def rule(g: Any, out: Any, x: Any) -> Any:
+        kinds.append((type(g), type(out), type(x)))
+        return g * 3.0 * x * x
+
+    x = variable([2.0])
+    y = cube(rule)(x)
+    y.backward([1.0])
+    ta.gradients(y, x, [1.0], create_graph=True)
+    assert kinds == [(np.ndarray,) * 3, (ta.Tensor,) * 3]
+
+
+def test_without_a_rule_the_input_cannot_require_a_gradient() -> None:
+    @ta.op
+    def rounded(x: Any, places: Any) -> Any:
+        return np.round(x, 1)
+
+    assert rounded(ta.Tensor([1.23]), 1).tolist() == pytest.approx([1.2])
+    with pytest.raises(ta.errors.GradientError, match=r"rounded has no .* input 'x'.*\n.*x\.detach\(\)"):
+        rounded(variable([1.23]), 1)
+
+
+def test_variadic_operations_have_one_rule_with_an_index() -> None:
+    @ta.op
+    def total(*terms: Any) -> Any:
+        return sum(terms)
+
+    @total.gradient("terms")
+    def _(g: Any, out: Any, *terms: Any, index: int) -> Any:
+        return g * (index + 1.0)
+
+    terms = [variable(1.0) for _ in range(3)]
+    total(*terms).backward()
+    assert [float(term.grad) for term in terms] == [1.0, 2.0, 3.0]  # type: ignore[arg-type]
+    assert total.parameter_at(2) == "terms[2]"
+    assert [name for name, _ in total.named_inputs(terms)] == ["terms[0]", "terms[1]", "terms[2]"]
+
+
+def test_results_that_are_views_or_the_input_itself_are_fine() -> None:
+    @ta.op
+    def same(x: Any) -> Any:
+        return x
+
+    same.gradient("x")(lambda g, out, x: g)
+    x = variable([1.0, 2.0])
+    (same(x) * same(x)).sum().backward()
+    assert_array_equal(x.grad, [2.0, 4.0])
+
+
+def test_a_straight_through_estimator_is_three_lines() -> None:
+    @ta.op
+    def quantised(x: Any) -> Any:
+        return np.round(x)
+
+    quantised.gradient("x")(lambda g, out, x: g)
+    x = variable([0.4, 1.6])
+    (quantised(x) * [1.0, 10.0]).sum().backward()
+    assert_array_equal(x.grad, [1.0, 10.0])
+
+
+# --- fused operations ------------------------------------------------------------------------------------------------
+
+
+def squares(forward: Callable[..., Any], rule: Callable[..., Any]) -> ta.Operation:
+    """a² + b² with a kernel of its own."""
+
+    def squares(a: Any, b: Any) -> Any:
+        return forward(a, b)
+
+    operation: ta.Operation = ta.op(reference=lambda a, b: a * a + b * b)(squares)
+    operation.gradients("a", "b", formula="da = 2a dy; db = 2b dy")(rule)
+    return operation
+
+
+def test_a_fused_operation_saves_what_its_joint_rule_needs() -> None:
+    f = squares(lambda a, b: (a * a + b * b, (2.0 * a, 2.0 * b)), lambda g, saved, a, b: (g * saved[0], g * saved[1]))
+    a, b = variable([1.0, 2.0]), variable([3.0, 4.0])
+    f(a, b).sum().backward()
+    assert_array_equal(a.grad, [2.0, 4.0])
+    assert_array_equal(b.grad, [6.0, 8.0])
+    assert f.formulas == {"a": "da = 2a dy", "b": "db = 2b dy"}
+    assert_array_equal(f(np.ones(2), np.ones(2)), [2.0, 2.0])
+    assert_array_equal(ta.hessian(lambda x: f(x, x).sum())([1.0, 2.0]).numpy(), 4.0 * np.eye(2))
+
+
+def test_a_fused_forward_without_a_pair_is_named() -> None:
+    f = squares(lambda a, b: np.stack([a, b]), lambda g, saved, a, b: (g, g))
+    with pytest.raises(ta.errors.GradientError, match=r"squares: .*pair \(out, saved\)\n  given ndarray"):
+        f(variable([1.0]), variable([1.0]))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda g: (g,), "must return a tuple of 2\n  it returned 1"),
+        (lambda g: g, "must return a tuple of 2\n  it returned ndarray"),
+        (lambda g: (g, None), "rule for 'b' returned NoneType"),
+        (lambda g: (g.sum(), g), r"rule for 'a' returned float64 \(\)"),
+    ],
+)
+def test_a_joint_rule_of_the_wrong_form_is_named(answer: Any, words: str) -> None:
+    f = squares(lambda a, b: (a * a + b * b, None), lambda g, saved, a, b: answer(g))
+    with pytest.raises(ta.errors.GradientError, match=f"squares: .*{words}"):
+        f(variable([1.0, 2.0]), variable([1.0, 2.0])).sum().backward()
+
+
+def test_primitives_may_not_have_a_joint_rule() -> None:
+    with pytest.raises(ta.errors.GradientError, match="only a fused operation"):
+        cube().gradients("x")
+
+
+# --- what rules return -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda g, x: g.T, r"returned float64 \(3, 2\)\n  expected real numbers of shape \(2, 3\)"),
+        (lambda g, x: g.sum(), r"returned float64 \(\)"),
+        (lambda g, x: g[0], r"returned float64 \(3,\)"),
+        (lambda g, x: g.reshape(-1), r"returned float64 \(6,\)"),
+        (lambda g, x: g * 1j, r"returned complex128 \(2, 3\)"),
+        (lambda g, x: g.astype(object), r"returned object \(2, 3\)"),
+        (lambda g, x: None, "returned NoneType"),
+        (lambda g, x: 3.0, "returned float"),
+        (lambda g, x: [g], "returned list"),
+    ],
+)
+def test_a_rule_that_returns_something_else_is_rejected_by_name(answer: Any, words: str) -> None:
+    f = cube(lambda g, out, x: answer(g, x))
+    x = variable(np.ones((2, 3)))
+    with pytest.raises(ta.errors.GradientError, match=f"cube: the rule for 'x' {words}"):
+        f(x).sum().backward()
+    assert x.grad is None
+
+
+def test_a_rule_may_return_the_shape_that_was_broadcast_and_another_precision() -> None:
+    @ta.op
+    def plus(a: Any, b: Any) -> Any:
+        return a + b
+
+    plus.gradient("a")(lambda g, out, a, b: g.astype(np.float64))
+    plus.gradient("b")(lambda g, out, a, b: g.astype(np.float64))
+    a = ta.Tensor(np.ones((2, 1), np.float32), requires_grad=True)
+    b = ta.Tensor(np.ones(3, np.float32), requires_grad=True)
+    plus(a, b).sum().backward()
+    assert_array_equal(a.grad, [[3.0], [3.0]])
+    assert_array_equal(b.grad, [2.0, 2.0, 2.0])
+    assert a.grad is not None and a.grad.dtype == np.float32
+
+
+def test_what_a_rule_raises_arrives_as_it_is() -> None:
+    def rule(g: Any, out: Any, x: Any) -> Any:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        cube(rule)(variable(1.0)).backward()
+
+
+def test_rules_are_attached_to_inputs_that_exist() -> None:
+    with pytest.raises(ta.errors.GradientError, match="cube has no input 'y'\n  its inputs are x"):
+        cube().gradient("y")
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+def signature() -> Signature:
+    def f(x: Any, y: Any = None, *, axis: Any, keepdims: bool = False) -> Any: ...
+
+    return Signature(f)
+
+
+def test_inputs_and_options_by_position_and_by_name() -> None:
+    expected = ((1, 2), {"axis": 3, "keepdims": True})
+    s = signature()
+    assert s.bind((1, 2, 3, True), {}) == expected
+    assert s.bind((1, 2), {"axis": 3, "keepdims": True}) == expected
+    assert s.bind((1,), {"y": 2, "axis": 3, "keepdims": True}) == expected
+    assert s.bind((), {"x": 1, "y": 2, "axis": 3, "keepdims": True}) == expected
+    assert s.bind((1,), {"axis": 3}) == ((1, None), {"axis": 3, "keepdims": False})
+    assert s.bind((1,), {"axis": 3, "out": None}) == ((1, None), {"axis": 3, "keepdims": False})
+    assert str(s) == "x, y, axis=, keepdims="
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "words"),
+    [
+        ((), {"axis": 3}, "'x' is missing"),
+        ((1,), {}, "needs the option 'axis'"),
+        ((1, 2, 3, 4, 5), {}, "1 too many given"),
+        ((1, 2, 3), {"axis": 3}, "got 'axis' twice"),
+        ((1,), {"axis": 3, "where": True}, "takes no option 'where' on a Tensor\n  its options are: axis, keepdims"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(args: Any, kwargs: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        signature().bind(args, kwargs)
+
+
+def test_a_sequence_comes_as_one_list() -> None:
+    def join(*arrays: Any, axis: int = 0) -> Any: ...
+
+    s = Signature(join, sequence=True)
+    assert s.variadic
+    assert s.bind(([1, 2, 3],), {}) == ((1, 2, 3), {"axis": 0})
+    assert s.bind(([1, 2], 1), {}) == ((1, 2), {"axis": 1})
+    assert s.bind((iter([1, 2]),), {"axis": 1}) == ((1, 2), {"axis": 1})
+
+
+def test_defaults_are_not_changed_by_a_call() -> None:
+    before = dict(ta.OPERATIONS["sum"].options)
+    ta.sum(variable(np.ones((2, 3))), axis=1, keepdims=True)
+    assert ta.OPERATIONS["sum"].options == before
+
+
+POSITIONAL: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda t: np.sum(t, 0, None, None, True),
+    "mean": lambda t: np.mean(t, 1, None, None, True),
+    "max": lambda t: np.max(t, 0, None, True),
+    "std": lambda t: np.std(t, 0, None, None, 1),
+    "prod": lambda t: np.prod(t, 1),
+    "cumsum": lambda t: np.cumsum(t, 1),
+    "clip": lambda t: np.clip(t, 0.5, 2.5),
+    "clip by name": lambda t: np.clip(t, a_min=None, a_max=2.5),
+    "input by name": lambda t: np.sum(a=t, axis=0),
+    "moveaxis": lambda t: np.moveaxis(t, 0, 1),
+    "swapaxes": lambda t: np.swapaxes(t, 0, 1),
+    "expand_dims": lambda t: np.expand_dims(t, 1),
+    "concatenate": lambda t: np.concatenate([t, t], 1),
+    "stack": lambda t: np.stack([t, t], axis=-1),
+    "reshape": lambda t: np.reshape(t, (3, 2)),
+    "transpose": lambda t: np.transpose(t, (1, 0)),
+    "norm": lambda t: np.linalg.norm(t, None, 1, True),
+    "where": lambda t: np.where(t.numpy() > 2 if isinstance(t, ta.Tensor) else t > 2, t, 0.0),
+}
+
+
+@pytest.mark.parametrize("call", POSITIONAL.values(), ids=POSITIONAL)
+def test_arguments_by_position_mean_what_they_mean_in_numpy(call: Callable[[Any], Any]) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    answer, expected = call(variable(values)), call(values)
+    assert answer.shape == expected.shape
+    assert_allclose(answer.numpy(), expected, rtol=1e-15)
+
+
+def test_numpy_options_that_would_change_the_result_are_refused_by_position_too() -> None:
+    with pytest.raises(ta.errors.UnsupportedFunctionError, match="takes no option 'dtype'"):
+        np.sum(variable([1.0]), 0, np.float32)
