@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from tinygrad_attn.errors import InPlaceError, ShapeError, UnsupportedFunctionError
 from tinygrad_attn.modes import is_grad_enabled
-from tinygrad_attn.registry import IMPLEMENTATIONS, apply, unsupported
+from tinygrad_attn.registry import apply, call
 
 if TYPE_CHECKING:
     from tinygrad_attn.tensor import Tensor
@@ -52,9 +52,7 @@ class ArrayMethods:
         return apply(ufunc, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if function not in IMPLEMENTATIONS:
-            raise UnsupportedFunctionError(unsupported(function))
-        return IMPLEMENTATIONS[function](*args, **kwargs)
+        return call(function, args, kwargs)
 
     # --- conversions: plain values, without gradient ---------------------------------------------------------------
 

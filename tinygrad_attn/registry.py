@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinygrad_attn.errors import UnsupportedFunctionError
@@ -38,6 +40,40 @@ def apply(numpy_function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if function is None:
         raise UnsupportedFunctionError(unsupported(numpy_function))
     return function(*args, **kwargs)
+
+
+def call(numpy_function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call our counterpart of `numpy_function` with the arguments that a user gave to NumPy.
+
+    An operation's options are fewer than NumPy's and may stand in another order, so that what was given by position is
+    sorted by NumPy's names: `np.sum(t, 0, None, None, True)` means `keepdims=True`.
+    """
+    function = IMPLEMENTATIONS.get(numpy_function)
+    if function is None:
+        raise UnsupportedFunctionError(unsupported(numpy_function))
+    options = getattr(function, "options", None)
+    if options is None:  # no operation; it has NumPy's own signature
+        return function(*args, **kwargs)
+    names = positional_names(numpy_function)
+    count = 1 if function.sequence else len(function.parameters)  # type: ignore[attr-defined]
+    if names and (len(args) != count or not kwargs.keys() <= options.keys()):
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        args = [given.pop(name) for name in names[:count] if name in given]
+        kwargs = {OTHER_NAMES.get(name, name): value for name, value in given.items()}
+    return function(*args, **kwargs)
+
+
+OTHER_NAMES = {"a_min": "min", "a_max": "max"}
+
+
+@functools.cache
+def positional_names(numpy_function: Callable[..., Any]) -> tuple[str, ...]:
+    """NumPy's names for the arguments that can be given by position; empty where NumPy does not tell."""
+    try:
+        parameters = inspect.signature(numpy_function).parameters.values()
+    except ValueError:
+        return ()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
 
 def unsupported(numpy_function: Callable[..., Any]) -> str:
