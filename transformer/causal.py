@@ -23,6 +23,10 @@ class CausalLM(nn.Module):
     Args:
         config: sizes and choices.
         rng: draws the first values; the shared generator if left out.
+    Attributes:
+        embedding: ids to vectors.
+        decoder: the layers. A decoder without a memory to read is an encoder whose tokens see no future.
+        to_logits: vectors to logits; with `tie_embeddings` its weight *is* the embedding's.
     Source:
         Radford et al. (2018), "Improving language understanding by generative pre-training".
 

@@ -20,7 +20,7 @@ from tinygrad_attn import nn
 from tinygrad_attn.errors import OptionError
 from tinygrad_attn.modes import no_grad
 from transformer.beam import Hypothesis
-from transformer.steps import Generator
+from transformer.steps import Writer
 from transformer.strategies import Beam, Greedy, Sample, Strategy, Task, log_probabilities
 
 __all__ = ["Beam", "GenerationResult", "GenerationStep", "Greedy", "Hypothesis", "Sample", "evaluating", "generate"]
@@ -88,7 +88,7 @@ class GenerationResult:
 
 
 def generate(
-    model: Generator,
+    model: Writer,
     src: ArrayLike,
     *,
     strategy: Strategy = Greedy(),  # noqa: B008 (frozen)

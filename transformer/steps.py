@@ -54,7 +54,7 @@ class Steps(Protocol):
         """Go on with these rows only, in this order; a row may be taken more than once."""
 
 
-class Generator(Protocol):
+class Writer(Protocol):
     """A model that `generate` can write with."""
 
     def begin_decoding(

@@ -55,10 +55,11 @@ class Outcome(NamedTuple):
 
 
 class Search(Protocol):
-    """A strategy at work. `active` says of each row, (rows,), whether it is still being written."""
+    """A strategy at work."""
 
     @property
-    def active(self) -> NDArray[np.bool_]: ...  # noqa: D102
+    def active(self) -> NDArray[np.bool_]:
+        """(rows,), whether each row is still being written."""
 
     def advance(self, log_probs: Floats) -> tuple[Ids, Ids]:
         """Choose, given log-probabilities (rows, vocabulary), the rows that go on and the token that each says."""
