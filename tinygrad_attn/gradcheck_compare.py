@@ -58,7 +58,8 @@ class Check:
         upstream = _vector(upstreams)
         arrays = [variable.array for variable in variables]
         noise = noise_of(evaluate, arrays, base, generator)
-        rounding = SAFETY * noise * float(np.sum(np.abs(upstream)))
+        cancelled = _cancelled(outputs, upstreams)
+        rounding = SAFETY * max(noise * float(np.sum(np.abs(upstream))), cancelled)
         checks = []
         kinks: list[Fault] = []
         for variable, gradient in zip(variables, analytic, strict=True):
@@ -66,7 +67,7 @@ class Check:
             compared: list[Fault] = []
             for index in np.ndindex(variable.array.shape):
                 if not variable.excluded[index]:
-                    found = slope(evaluate, variable.array, index, upstream, base, noise)
+                    found = slope(evaluate, variable.array, index, upstream, base, noise, cancelled)
                     ours = float(gradient[index])
                     tolerance = self.rtol * max(abs(ours), abs(found.value)) + found.uncertainty + floor
                     compared.append(Fault(variable.name, order, index, ours, found, tolerance))
@@ -77,12 +78,12 @@ class Check:
             checks.append(_summary(variable, order, compared, self.rtol))
         if kinks:
             raise Found(kinks[0].name, order, kinks[:1])
-        count = sum(variable.name.startswith("dy") for variable in variables)
-        sent = [
-            Variable(f"dy[{count + i}]" if len(upstreams) + count > 1 else "dy", u, ~np.isfinite(plain(output)))
-            for i, (u, output) in enumerate(zip(upstreams, outputs, strict=True))
-        ]
-        return checks, sent
+        if order == 1:
+            names = ["dy"] if len(outputs) == 1 else [f"dy[{i}]" for i in range(len(outputs))]
+        else:  # the outputs are gradients themselves
+            names = [f"at d{variable.name}" for variable in variables[: len(outputs)]]
+        masks = [~np.isfinite(plain(output)) for output in outputs]
+        return checks, [Variable(*parts) for parts in zip(names, upstreams, masks, strict=True)]
 
     def record(self, function: FlatFunction, variables: list[Variable]) -> tuple[list[Any], list[Tensor]]:
         """Run `function` with its graph recorded; returns its floating outputs and the leaves."""
@@ -206,6 +207,17 @@ def _pull(
     for step in graph.sweep(roots, starts, targets=leaves, create_graph=create_graph):
         found[id(step.tensor)] = step.gradient
     return [found.get(id(leaf), np.zeros(leaf.shape, leaf.dtype)) for leaf in leaves]
+
+
+def _cancelled(outputs: Sequence[Any], upstreams: Sequence[Any]) -> float:
+    """Rounding error of L = Σ upstream∘output: every value v on the way is off by ε v, which moves L by ε v ∂L/∂v."""
+    total = 0.0
+    pairs = [(o, u) for o, u in zip(outputs, upstreams, strict=True) if isinstance(o, Tensor) and o.requires_grad]
+    with np.errstate(all="ignore"):
+        for step in graph.sweep([o for o, _ in pairs], [u for _, u in pairs]):
+            moved = np.square(step.gradient * plain(step.tensor))
+            total += float(np.sum(moved[np.isfinite(moved)]))
+    return EPSILON * float(np.sqrt(total))
 
 
 def _derivative(function: FlatFunction, count: int) -> FlatFunction:

@@ -65,7 +65,7 @@ def noise_of(evaluate: Evaluate, arrays: list[NDArray[Any]], base: Vector, rng: 
     noise = EPSILON * float(np.max(np.abs(base[np.isfinite(base)]), initial=0.0))
     saved = [array.copy() for array in arrays]
     try:
-        for _ in range(3):
+        for _ in range(4):
             for array, original in zip(arrays, saved, strict=True):
                 array[...] = original * (1.0 + rng.uniform(-1e-7, 1e-7, original.shape))
             beside = evaluate()
@@ -81,7 +81,13 @@ def noise_of(evaluate: Evaluate, arrays: list[NDArray[Any]], base: Vector, rng: 
 
 
 def slope(
-    evaluate: Evaluate, array: NDArray[Any], place: tuple[int, ...], upstream: Vector, base: Vector, noise: float
+    evaluate: Evaluate,
+    array: NDArray[Any],
+    place: tuple[int, ...],
+    upstream: Vector,
+    base: Vector,
+    noise: float,
+    cancelled: float = 0.0,
 ) -> Slope:
     """The derivative of Σ upstream∘f along one element of one input.
 
@@ -95,14 +101,15 @@ def slope(
         place: index of the element.
         upstream: u, (values,); 0 where f is not finite.
         base: f(x), (values,).
-        noise: rounding error of a value.
+        noise: rounding error of a value, as far as values show it.
+        cancelled: rounding error of L from large numbers that cancel inside f, if known.
     """
     x = float(array[place])
     scale = 2.0 ** np.ceil(np.log2(max(1.0, abs(x))))
     levels: list[_Level] = []
     try:
         for step in STEPS:
-            level = _measure(evaluate, array, place, x, step * scale, upstream, base, noise)
+            level = _measure(evaluate, array, place, x, step * scale, upstream, base, noise, cancelled)
             if level is None:
                 continue
             levels.append(level)
@@ -112,15 +119,19 @@ def slope(
         array[place] = x
     if not levels:
         return Slope(np.nan, np.inf, np.inf, np.nan, np.nan, "edge")
+    # A difference of a few units in the last place of x is a step between two floating numbers, not one of f.
+    quantum = SAFETY * EPSILON * scale * float(np.max(np.abs(upstream)))
     told = [level for level in levels if level.resolved]
-    if told and all(level.kinked for level in told):
+    if len(told) > 1 and all(level.kinked for level in told):
+        heights = [level.gap * level.step for level in told]
         if _steady([level.gap for level in told]):
             return told[-1].slope._replace(verdict="kink")
-        if _steady([level.gap * level.step for level in told]):
+        if _steady(heights) and abs(heights[0]) > quantum:
             return told[-1].slope._replace(verdict="jump")
-    best = min((level.slope for level in levels), key=lambda found: found.uncertainty)
-    unclear = best.uncertainty - best.rounding > 1e-3 * abs(best.value) + best.rounding
-    return best._replace(verdict="unclear") if unclear else best
+    best = min(levels, key=lambda level: level.slope.uncertainty)
+    spread = best.slope.uncertainty - best.slope.rounding
+    unclear = spread > 1e-3 * abs(best.slope.value) + best.slope.rounding and spread * best.step > quantum
+    return best.slope._replace(verdict="unclear") if unclear else best.slope
 
 
 def _steady(gaps: list[float]) -> bool:
@@ -137,6 +148,7 @@ def _measure(
     upstream: Vector,
     base: Vector,
     noise: float,
+    cancelled: float,
 ) -> _Level | None:
     """Differences with steps h and h/2; None where f is not finite on both sides."""
     live = upstream != 0.0
@@ -154,7 +166,8 @@ def _measure(
     fine = float(u @ (right_half - left_half)) / narrow
     moved = (right != f0) | (left != f0)
     own = np.maximum(noise, EPSILON * np.maximum(np.abs(right), np.abs(left)))
-    rounding = SAFETY * float(np.abs(u) @ np.where(moved, own, 0.0)) / narrow
+    in_sum = float(np.abs(u) @ np.where(moved, own, 0.0))
+    rounding = SAFETY * max(in_sum, cancelled if moved.any() else 0.0) / narrow
     spread = abs(fine - coarse)
     extrapolated = fine + (fine - coarse) / 3.0
     gap = float(u @ ((right - f0) + (left - f0))) / step
