@@ -18,6 +18,8 @@ def attention_weights(query: Any, key: Any, mask: Any, bias: Any, *, scale: floa
 
     P = softmax(Q Kᵀ · scale + bias, masked), (..., query_len, d) and (..., key_len, d) -> (..., query_len, key_len)
     """
+    if mask is not None and not np.all(np.isfinite(key)):
+        key, bias = quarantine(key, bias)
     scores = query @ np.swapaxes(key, -1, -2) * scale  # (..., query_len, key_len)
     if bias is not None:
         scores = scores + bias
@@ -28,20 +30,32 @@ def attention_weights(query: Any, key: Any, mask: Any, bias: Any, *, scale: floa
 
 def attention_definition(query: Any, key: Any, value: Any, mask: Any, bias: Any, keep: Any, *, scale: float) -> Any:
     """Weighted sum of the values, written with primitives: what `attention` must equal."""
-    if mask is not None:
-        key, value = hide_unseen(key, mask), hide_unseen(value, mask)
     weights = attention_weights(query, key, mask, bias, scale=scale)
     if keep is not None:
         weights = weights * keep
-    return weights @ value  # (..., query_len, d_value)
+    return weighted_sum(weights, value, mask)
 
 
-def hide_unseen(rows: Any, mask: Any) -> Any:
-    """Zero the keys or values that no query may see, so that not even a NaN in them matters: (..., key_len, d)."""
-    seen = np.any(mask, axis=-2)[..., None] if mask.ndim > 1 else mask[..., None]  # (..., key_len, 1)
-    if np.all(seen):
-        return rows
-    return np.where(seen, rows, 0.0)
+def weighted_sum(weights: Any, value: Any, mask: Any) -> Any:
+    """The values, weighted; with a mask, a weight of zero silences even NaN and infinity, though 0 · NaN is NaN.
+
+    O = P V, (..., query_len, key_len) and (..., key_len, d_value) -> (..., query_len, d_value)
+    """
+    if mask is None or np.all(np.isfinite(value)):
+        return weights @ value
+    finite = np.isfinite(value)
+    reached = np.greater(weights, 0.0).astype(value.dtype) @ np.logical_not(finite).astype(value.dtype) > 0.0
+    return np.where(reached, np.nan, weights @ np.where(finite, value, 0.0))
+
+
+def quarantine(key: Any, bias: Any) -> tuple[Any, Any]:
+    """Keys without NaN and infinity, and a bias that puts NaN into the scores of those that had one.
+
+    The scores are the same; but a masked score passes no gradient, and 0 · NaN in dQ = dS K would.
+    """
+    finite = np.all(np.isfinite(key), axis=-1)  # (..., key_len)
+    marks = np.where(finite, 0.0, np.nan)[..., None, :].astype(key.dtype)  # (..., 1, key_len)
+    return np.where(finite[..., None], key, 0.0), marks if bias is None else bias + marks
 
 
 def draw_attended(choose: Chooser) -> tuple[Any, ...]:
@@ -95,17 +109,8 @@ def attention(query: Any, key: Any, value: Any, mask: Any, bias: Any, keep: Any,
     total = weights @ np.ones((weights.shape[-1], 1), weights.dtype)  # (..., query_len, 1)
     weights /= np.where(total == 0.0, 1.0, total)
     used = weights if keep is None else weights * keep
-    plain_sum = mask is None or np.isfinite(value).all()
-    out = used @ value if plain_sum else _weighted_sum_of_seen(used, value)  # (..., query_len, d_value)
+    out = weighted_sum(used, value, mask)  # (..., query_len, d_value)
     return out, (weights, out)
-
-
-def _weighted_sum_of_seen(weights: Any, value: Any) -> Any:
-    """`weights @ value` in which a weight of zero silences even NaN and infinity."""
-    finite = np.isfinite(value)
-    out = weights @ np.where(finite, value, 0.0)
-    reached = (weights > 0.0).astype(weights.dtype) @ (~finite).astype(weights.dtype) > 0.0
-    return np.where(reached, np.nan, out)
 
 
 @attention.gradients(

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_attn.errors import OptionError, ShapeError
 from tinygrad_attn.masks import Align, causal_mask, causal_shift, check_mask
-from tinygrad_attn.ops.attention import attention, attention_weights, hide_unseen
+from tinygrad_attn.ops.attention import attention, attention_weights, weighted_sum
 from tinygrad_attn.ops.chunked import chunked_attention
 from tinygrad_attn.ops.dropout import keep_mask
 from tinygrad_attn.tensor import Tensor, plain
@@ -36,8 +36,8 @@ def scaled_dot_product_attention(
         key: (..., key_len, d).
         value: (..., key_len, d_value).
         mask: boolean, True = may attend, broadcastable to (..., query_len, key_len). A query that may see nothing gets
-            a zero output, zero weights and zero gradients. What stands at a key that no query may see, NaN included,
-            has no influence.
+            a zero output, zero weights and zero gradients. What stands at a key that a query may not see, NaN included,
+            has no influence on it.
         bias: added to the scores; may require a gradient.
         causal: True hides later keys; with unequal lengths say "lower_right" or "upper_left" (see `causal_mask`).
         scale: factor of Q Kᵀ; 1/√d if None.
@@ -77,10 +77,8 @@ def scaled_dot_product_attention(
         mask = past if mask is None else mask & past
     if not return_weights:
         return attention(query, key, value, mask, bias, keep, scale=scale)
-    if mask is not None:
-        key, value = hide_unseen(key, mask), hide_unseen(value, mask)
     weights = attention_weights(query, key, mask, bias, scale=scale)
-    return (weights if keep is None else weights * keep) @ value, weights
+    return weighted_sum(weights if keep is None else weights * keep, value, mask), weights
 
 
 def _scores_shape(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> tuple[int, ...]:
