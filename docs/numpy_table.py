@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tinygrad_attn as ta
 from tinygrad_attn.ops.plain import PLAIN_FUNCTIONS
-from tinygrad_attn.registry import IMPLEMENTATIONS, numpy_name
+from tinygrad_attn.registry import IMPLEMENTATIONS, REFUSED, numpy_name
 
 HERE = Path(__file__).resolve().parent
 
@@ -34,15 +34,27 @@ Their derivative is zero wherever there is one, so they answer with plain values
 """
 
 
+IN_PLACE = """
+They write into an array, which a recorded graph cannot follow; they raise an `InPlaceError` that says what to use:
+
+"""
+
+
 def page() -> str:
     """The text of docs/numpy.md."""
     named = {numpy_name(f): g for f, g in IMPLEMENTATIONS.items() if f is not operator.getitem}
     plain = {numpy_name(function) for function in PLAIN_FUNCTIONS}
     rules = {name: f for name, f in named.items() if isinstance(f, ta.Operation)}
     rows = [f"| `{name}` | {gradients_of(f)} |" for name, f in sorted(rules.items())]
-    composed = sorted(set(named) - set(rules) - plain)
+    refused = {numpy_name(function) for function in REFUSED}
+    composed = sorted(set(named) - set(rules) - plain - refused)
     return "".join(
-        [HEAD, "\n".join(rows), "\n", WRITTEN_WITH_OTHERS, listed(composed), PLAIN, listed(sorted(plain))],
+        [
+            *(HEAD, "\n".join(rows), "\n"),
+            *(WRITTEN_WITH_OTHERS, listed(composed)),
+            *(PLAIN, listed(sorted(plain))),
+            *(IN_PLACE, listed(sorted(refused))),
+        ]
     )
 
 

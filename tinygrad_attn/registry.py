@@ -17,6 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 IMPLEMENTATIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 OPERATIONS: dict[str, Operation] = {}
+REFUSED: set[Callable[..., Any]] = set()  # what stands behind these only says why not, and what to use instead
 
 
 def implements(*numpy_functions: Callable[..., Any]) -> Callable[[F], F]:
@@ -91,7 +92,7 @@ def unsupported(numpy_function: Callable[..., Any]) -> str:
 
 def supported_names() -> Iterable[str]:
     """Names of the NumPy functions that accept a Tensor."""
-    return {numpy_name(function) for function in IMPLEMENTATIONS if function.__name__ != "getitem"}
+    return {numpy_name(function) for function in IMPLEMENTATIONS.keys() - REFUSED if function.__name__ != "getitem"}
 
 
 def numpy_name(function: Callable[..., Any]) -> str:

@@ -11,12 +11,12 @@ from tinygrad_attn.domain import any_axis_or_none, distinct, one_of
 from tinygrad_attn.errors import InPlaceError, OptionError, ShapeError
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.index import at_axis, axis_from_front, index_put
-from tinygrad_attn.registry import implements
+from tinygrad_attn.registry import REFUSED, implements
 from tinygrad_attn.tensor import plain
 
 
 @implements(np.take)
-def take(a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise") -> Any:
+def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Any:
     """Elements of `a` along `axis` at `indices`, or of all elements in order; read twice, they get both gradients.
 
     y[…, i, …] = a[…, indices[i], …]
@@ -25,8 +25,11 @@ def take(a: Any, indices: Any, axis: int | None = None, *, mode: str = "raise") 
         a: any shape.
         indices: whole numbers of any shape, which takes the place of the axis.
         axis: the axis that is read.
+        out: must be None: a recorded result is not written into an array.
         mode: what to do with positions outside: "raise", or "wrap" or "clip" them.
     """
+    if out is not None:
+        raise InPlaceError("take: out= would write a recorded result into an array\n  use the Tensor that is returned")
     if mode not in ("raise", "wrap", "clip"):
         raise OptionError(f"take: mode must be 'raise', 'wrap' or 'clip'\n  given {mode!r}")
     if axis is None:
@@ -155,3 +158,4 @@ def _refusing(function: Callable[..., Any], instead: str) -> Callable[..., Any]:
 
 for _function, _instead in _INSTEAD.items():
     implements(_function)(_refusing(_function, _instead))
+    REFUSED.add(_function)
