@@ -1,0 +1,44 @@
+"""`tinygrad-attn predict`: a trained model answers one text."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+
+from tinygrad_attn.errors import CheckpointError
+from transformer.checkpoint import last_training, load_training
+from transformer.lessons.decoder_loop import run_decoder_loop
+from transformer.lessons.terminal import has_colours, loop_table
+from transformer.tasks import DatesTask, Task
+from transformer.training import Trainer
+
+
+def run(arguments: Namespace) -> int:
+    """Prints the answer alone on standard output; what there is to remark goes to standard error."""
+    trainer = _trained(arguments)
+    text = trainer.task.normalise(arguments.text) if isinstance(trainer.task, DatesTask) else arguments.text
+    loop = run_decoder_loop(trainer.model, trainer.task, text)
+    if arguments.steps:
+        print(loop_table(loop, colours=has_colours(sys.stdout)) + "\n")
+    print(loop.answer, flush=True)
+    _remark(trainer.task, text, loop.answer)
+    return 0
+
+
+def _trained(arguments: Namespace) -> Trainer:
+    if arguments.checkpoint is None and not last_training().exists():
+        raise CheckpointError(
+            "no model has been trained yet\n  run `tinygrad-attn train`, or name one with --checkpoint"
+        )
+    return load_training(arguments.checkpoint or last_training())
+
+
+def _remark(task: Task, text: str, answer: str) -> None:
+    """Say where the answer cannot be right, for a reader who trusts a model too easily."""
+    if not isinstance(task, DatesTask):
+        return
+    readings = {reading.target for reading in task.readings(text)}
+    if not readings:
+        print("note: this is no date in a form that the model has learned; the answer is a guess", file=sys.stderr)
+    elif answer not in readings:
+        print(f"note: the model is wrong here: the date is {readings.pop()}", file=sys.stderr)
