@@ -60,7 +60,11 @@ def call(numpy_function: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     if names and (len(args) != count or not kwargs.keys() <= options.keys()):
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         args = [given.pop(name) for name in names[:count] if name in given]
-        kwargs = {OTHER_NAMES.get(name, name): value for name, value in given.items()}
+        kwargs = {
+            OTHER_NAMES.get(name, name): value
+            for name, value in given.items()
+            if name in options or not is_default(numpy_function, name, value)
+        }
     return function(*args, **kwargs)
 
 
@@ -75,6 +79,21 @@ def positional_names(numpy_function: Callable[..., Any]) -> tuple[str, ...]:
     except ValueError:
         return ()
     return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
+def is_default(numpy_function: Callable[..., Any], name: str, value: Any) -> bool:
+    """Whether an argument says what NumPy does anyway, such as order="C": then it may be left out."""
+    default = _defaults(numpy_function).get(name, inspect.Parameter.empty)
+    comparable = isinstance(value, (str, bool)) and isinstance(default, (str, bool))
+    return value is default or (comparable and value == default)
+
+
+@functools.cache
+def _defaults(numpy_function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return {p.name: p.default for p in inspect.signature(numpy_function).parameters.values()}
+    except ValueError:
+        return {}
 
 
 def unsupported(numpy_function: Callable[..., Any]) -> str:

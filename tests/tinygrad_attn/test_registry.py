@@ -67,6 +67,18 @@ def test_options_that_numpy_has_and_we_do_not_are_named() -> None:
     assert np.sum(variable([1.0, 2.0]), axis=None, out=None).item() == 3.0
 
 
+def test_what_numpy_does_anyway_may_be_said() -> None:
+    t = variable([[1.0, 2.0], [3.0, 4.0]])
+    assert np.reshape(t, (4,), order="C").shape == (4,)
+    assert np.concatenate((t, t), axis=0, dtype=None, casting="same_kind").shape == (4, 2)
+    with pytest.raises(ta.errors.UnsupportedFunctionError, match="takes no option 'order'"):
+        np.reshape(t, (4,), order="F")
+
+
+def test_functions_that_write_into_an_array_are_not_offered_as_the_nearest() -> None:
+    assert not {"np.put", "np.copyto", "np.putmask"} & set(supported_names())
+
+
 def test_implements_connects_a_numpy_function() -> None:
     @implements(np.nanmean)
     def nanmean(x: Any) -> Any:
@@ -117,6 +129,9 @@ PLAIN_CALLS: dict[str, Any] = {
     "less": lambda t: np.less(t, 1.5),
     "result_type": lambda t: np.result_type(t),
     "nonzero": lambda t: np.nonzero(t),
+    "matrix_rank": lambda t: np.linalg.matrix_rank(t),
+    "searchsorted": lambda t: np.searchsorted(t, [1.5]),
+    "unique": lambda t: np.unique(t),
     "argsort by keyword": lambda t: np.argsort(a=t),
 }
 

@@ -22,7 +22,6 @@ from tinygrad_attn.ops.decompose import (
     eigh,
     eigvalsh,
     left_singular_vectors,
-    matrix_rank,
     pinv,
     q_factor,
     qr,
@@ -105,7 +104,7 @@ from tinygrad_attn.ops.shape import (
     transpose,
 )
 from tinygrad_attn.ops.softmax import log_softmax, softmax
-from tinygrad_attn.ops.take import compress, extract, put_along_axis, select, sort, take, take_along_axis
+from tinygrad_attn.ops.take import compress, extract, partition, put_along_axis, select, sort, take, take_along_axis
 from tinygrad_attn.ops.trigonometric import (
     arccos,
     arccosh,
@@ -221,7 +220,6 @@ __all__ = [
     "masked_fill",
     "matmul",
     "matrix_power",
-    "matrix_rank",
     "matrix_transpose",
     "matvec",
     "max",
@@ -239,6 +237,7 @@ __all__ = [
     "norm",
     "outer",
     "pad",
+    "partition",
     "pinv",
     "polyval",
     "positive",

@@ -222,8 +222,14 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return SVDResult(left_singular_vectors(a), svdvals(a), right_singular_vectors(a))
 
 
-@op(np.linalg.pinv, symbol="⁺", domain=_full_rank, options={"rcond": one_of(None, 1e-12)}, clash=matrix_clash)
-def pinv(a: Any, *, rcond: float | None = None) -> Any:
+@op(
+    np.linalg.pinv,
+    symbol="⁺",
+    domain=_full_rank,
+    options={"rcond": one_of(None, 1e-12), "rtol": one_of(None)},
+    clash=matrix_clash,
+)
+def pinv(a: Any, *, rcond: Any = None, rtol: Any = None) -> Any:
     """Pseudo-inverse: A⁺ b is the shortest of the vectors x for which A x comes nearest to b.
 
     A A⁺ A = A, A⁺ A A⁺ = A⁺, A A⁺ and A⁺ A symmetric
@@ -232,15 +238,16 @@ def pinv(a: Any, *, rcond: float | None = None) -> Any:
 
     Args:
         a: (..., m, n).
-        rcond: singular values below this part of the largest count as 0.
+        rcond, rtol: singular values below this part of the largest count as 0; two names for one thing.
     Source:
         Golub & Pereyra (1973), The differentiation of pseudo-inverses.
     """
-    return np.linalg.pinv(a) if rcond is None else np.linalg.pinv(a, rcond)
+    cutoff = rcond if rtol is None else rtol
+    return np.linalg.pinv(a) if cutoff is None else np.linalg.pinv(a, cutoff)
 
 
 @pinv.gradient("a", formula="dA = −Yᵀ dY Yᵀ + (I − AY) dYᵀ YYᵀ + YᵀY dYᵀ (I − YA)")
-def _(g: Any, y: Any, a: Any, *, rcond: float | None) -> Any:
+def _(g: Any, y: Any, a: Any, *, rcond: Any, rtol: Any) -> Any:
     y_t, g_t = transposed(y), transposed(g)
     through_left = np.matmul(g_t, np.matmul(y, y_t))
     through_right = np.matmul(np.matmul(y_t, y), g_t)
@@ -328,10 +335,3 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     q = q_factor(first)
     r = np.concatenate([r_factor(first), np.matmul(transposed(q), a[..., rows:])], -1)
     return r if mode == "r" else QRResult(q, r)
-
-
-@implements(np.linalg.matrix_rank)
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """Number of singular values that are not 0, as plain whole numbers."""
-    settings = {"tol": tol} if rtol is None else {"rtol": rtol}
-    return np.linalg.matrix_rank(plain(A), hermitian=hermitian, **settings)

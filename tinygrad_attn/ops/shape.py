@@ -258,11 +258,11 @@ def _(g: Any, out: Any, x: Any, *, dtype: Any) -> Any:
 
 
 @implements(np.ravel)
-def ravel(x: Any, order: str = "C") -> Any:
+def ravel(a: Any, order: str = "C") -> Any:
     """All elements along one axis, the last axis running fastest; with order "F", the first."""
     if order not in ("C", "F"):
         raise OptionError(f"ravel: order must be 'C' or 'F'\n  given {order!r}")
-    return np.reshape(x if order == "C" else np.transpose(x), (-1,))
+    return np.reshape(a if order == "C" else np.transpose(a), (-1,))
 
 
 @implements(np.rollaxis)
@@ -273,3 +273,11 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     if not 0 <= before <= a.ndim:
         raise AxisRangeError(f"rollaxis: start must lie in [{-a.ndim}, {a.ndim}]\n  given {start}")
     return np.moveaxis(a, axis, before - 1 if axis < before else before)
+
+
+def _numpys_astype(x: Any, dtype: Any, /, *, copy: bool = True, device: None = None) -> Any:
+    return astype(x, dtype=np.dtype(dtype))
+
+
+if hasattr(np, "astype"):  # since NumPy 2.1
+    implements(np.astype)(_numpys_astype)

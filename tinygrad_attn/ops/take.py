@@ -134,6 +134,13 @@ def _(g: Any, out: Any, x: Any, *, axis: int | None, kind: str | None) -> Any:
     return np.reshape(np.take_along_axis(g, place_of, 0 if axis is None else axis), x.shape)
 
 
+@implements(np.partition)
+def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Any:
+    """The k-th smallest element in its place, smaller ones before it, larger ones behind it, in no certain order."""
+    places = np.argpartition(plain(a), kth, axis)
+    return take_along_axis(a, places, axis)
+
+
 # --- what writes into an array -------------------------------------------------------------------------------------
 
 _INSTEAD: dict[Callable[..., Any], str] = {

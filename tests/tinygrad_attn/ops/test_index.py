@@ -194,6 +194,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "sort along the first axis": (lambda x: np.sort(x, axis=0), (4, 2)),
     "sort everything": (lambda x: np.sort(x, axis=None), (2, 3)),
     "sort by a kind": (lambda x: np.sort(x, -1, "mergesort"), (5,)),
+    "partition": (lambda x: np.sort(np.partition(x, 2, axis=1)[:, :2], axis=1), (2, 5)),
+    "partition of all": (lambda x: np.partition(x, 3, axis=None)[3], (2, 3)),
     "the largest, read": (lambda x: np.take_along_axis(x, np.argmax(x, axis=1, keepdims=True), 1), (2, 4)),
 }
 

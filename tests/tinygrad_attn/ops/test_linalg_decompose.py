@@ -102,10 +102,11 @@ def test_the_pseudo_inverse_of_a_regular_matrix_is_its_inverse() -> None:
     np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-9)
 
 
-def test_a_rank_is_a_plain_whole_number() -> None:
-    rank = np.linalg.matrix_rank(differentiable(np.ones((3, 3))))
-    assert not isinstance(rank, Tensor)
-    assert rank == 1
+@pytest.mark.parametrize("name", ["rcond", "rtol"])
+def test_small_singular_values_can_be_cut_off_a_pseudo_inverse(name: str) -> None:
+    a = np.diag([1.0, 1e-3])
+    found = np.linalg.pinv(differentiable(a), **{name: 1e-2})
+    np.testing.assert_allclose(found.numpy(), np.diag([1.0, 0.0]), atol=1e-12)
 
 
 # --- where there is no derivative ------------------------------------------------------------------------------------

@@ -89,6 +89,8 @@ ONE: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "insert along an axis": (lambda x: np.insert(x, -1, 5.0, axis=1), (2, 3)),
     "insert at several places": (lambda x: np.insert(x, [0, 2], [7.0, 8.0], axis=0), (3,)),
 }
+if hasattr(np, "astype"):
+    ONE["astype"] = (lambda x: np.astype(x, x.dtype), (2,))
 if hasattr(np, "unstack"):
     ONE["unstack"] = (np.unstack, (3, 2))
     ONE["unstack along an axis"] = (lambda x: np.unstack(x, axis=-1), (2, 3))
