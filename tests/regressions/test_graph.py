@@ -136,15 +136,13 @@ def test_G6_sixty_doublings_cost_sixty_steps() -> None:
     assert x.grad == 2.0**60
 
 
-@ta.op
-def passed_on(x: Any) -> Any:
+def very_same(x: Any) -> Any:
     """The very array that came in."""
     return x
 
 
-@passed_on.gradient("x")
-def _(g: Any, out: Any, x: Any) -> Any:
-    return g
+passed_on = ta.Operation(very_same)  # in no registry
+passed_on.gradient("x")(lambda g, out, x: g)
 
 
 INTERMEDIATES: dict[str, Callable[[ta.Tensor], ta.Tensor]] = {
