@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,7 +69,7 @@ def call(numpy_function: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     return function(*args, **kwargs)
 
 
-OTHER_NAMES = {"a_min": "min", "a_max": "max"}
+OTHER_NAMES = {"a_min": "min", "a_max": "max", "newshape": "shape"}  # the last was NumPy 2.0's
 
 
 @functools.cache
@@ -116,7 +117,7 @@ def supported_names() -> Iterable[str]:
 
 def numpy_name(function: Callable[..., Any]) -> str:
     """What users write for a NumPy function, such as "np.linalg.norm"."""
-    if not hasattr(function, "__module__"):  # a method
+    if isinstance(function, types.MethodDescriptorType):
         return f"ndarray.{function.__name__}"
     home = getattr(function, "__module__", None) or "numpy"
     return f"{home.replace('numpy', 'np', 1)}.{function.__name__}"

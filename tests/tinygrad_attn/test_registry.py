@@ -70,7 +70,7 @@ def test_options_that_numpy_has_and_we_do_not_are_named() -> None:
 def test_what_numpy_does_anyway_may_be_said() -> None:
     t = variable([[1.0, 2.0], [3.0, 4.0]])
     assert np.reshape(t, (4,), order="C").shape == (4,)
-    assert np.concatenate((t, t), axis=0, dtype=None, casting="same_kind").shape == (4, 2)
+    assert np.stack((t, t), axis=0, dtype=None, casting="same_kind").shape == (2, 2, 2)
     with pytest.raises(ta.errors.UnsupportedFunctionError, match="takes no option 'order'"):
         np.reshape(t, (4,), order="F")
 

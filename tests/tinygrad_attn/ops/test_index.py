@@ -83,7 +83,7 @@ def test_an_index_array_changed_later_does_not_change_the_gradient() -> None:
         lambda x: x[(positions,)],
         lambda x: x[mask],
         lambda x: np.take(x, positions),
-        lambda x: np.take_along_axis(x, positions),
+        lambda x: np.take_along_axis(x, positions, 0),
         lambda x: ta.index_put(x, 0.0, index=positions),
         lambda x: np.compress(mask, x),
         lambda x: np.repeat(x, mask),
