@@ -47,7 +47,7 @@ cross_attention.svg and cross_attention.png. The trained model is kept for
     "train": """\
 examples:
   tinygrad-attn train
-  tinygrad-attn train --task phrases --steps 400 --checkpoint phrases.safetensors
+  tinygrad-attn train --task phrases --checkpoint phrases.safetensors
   tinygrad-attn train --resume
 
 Ctrl-C keeps a checkpoint of the step it reached; --resume goes on from there

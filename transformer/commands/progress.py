@@ -49,7 +49,7 @@ class TrainingDisplay:
             self._looked = f"{100 * progress.validation.accuracy:.0f} %"
         if self._bar is not None:
             self._bar.update(
-                self._task, completed=progress.step, loss=f"{progress.loss:.4f}", looked=f"new dates {self._looked}"
+                self._task, completed=progress.step, loss=f"{progress.loss:.4f}", looked=f"right {self._looked}"
             )
         elif progress.validation is not None:
             step = f"{progress.step:>{len(str(self.steps))}}/{self.steps}"
