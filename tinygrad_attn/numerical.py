@@ -16,6 +16,7 @@ Evaluate = Callable[[], Vector]
 Verdict = Literal["smooth", "kink", "jump", "edge", "unclear"]
 
 EPSILON = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)  # below it, numbers lose digits
 
 # Rounding errors of several operations add up to some units in the last place; so many are allowed for.
 SAFETY = 32.0
@@ -62,7 +63,7 @@ def noise_of(evaluate: Evaluate, arrays: list[NDArray[Any]], base: Vector, rng: 
     rounding. At least one unit in the last place of the largest value: what is small by cancellation is as noisy as
     what cancelled.
     """
-    noise = EPSILON * float(np.max(np.abs(base[np.isfinite(base)]), initial=0.0))
+    noise = max(TINY, EPSILON * float(np.max(np.abs(base[np.isfinite(base)]), initial=0.0)))
     saved = [array.copy() for array in arrays]
     try:
         for _ in range(4):
@@ -166,12 +167,15 @@ def _measure(
     fine = float(u @ (right_half - left_half)) / narrow
     moved = (right != f0) | (left != f0)
     own = np.maximum(noise, EPSILON * np.maximum(np.abs(right), np.abs(left)))
-    in_sum = float(np.abs(u) @ np.where(moved, own, 0.0))
-    rounding = SAFETY * max(in_sum, cancelled if moved.any() else 0.0) / narrow
+    # A value that stays the same may have moved by less than the unit in its last place.
+    in_sum = float(np.abs(u) @ np.where(moved, SAFETY * own, np.maximum(TINY, EPSILON * np.abs(f0))))
+    rounding = max(in_sum, SAFETY * cancelled if moved.any() else 0.0) / narrow
     spread = abs(fine - coarse)
     extrapolated = fine + (fine - coarse) / 3.0
     gap = float(u @ ((right - f0) + (left - f0))) / step
     gap_half = float(u @ ((right_half - f0) + (left_half - f0))) / (0.5 * step)
+    # x − h and x + h are rounded, so their middle may be a unit in the last place away from x: the slope there differs.
+    rounding += SAFETY * EPSILON * abs(x) * abs(gap_half) / (0.5 * step)
     right_slope = float(u @ (right_half - f0)) / (0.5 * step)
     left_slope = float(u @ (f0 - left_half)) / (0.5 * step)
     steepest = max(abs(right_slope), abs(left_slope))

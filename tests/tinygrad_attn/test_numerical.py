@@ -96,8 +96,22 @@ def test_a_flat_point_is_no_kink(power: float) -> None:
     assert found.value == pytest.approx(0.0, abs=1e-12)
 
 
-def test_a_constant_has_slope_0_without_doubt() -> None:
-    assert measured(lambda x: 3.0 + 0.0 * x, 0.5) == (0.0, 0.0, 0.0, 0.0, 0.0, "smooth")
+def test_a_constant_has_slope_0_but_for_what_its_last_place_hides() -> None:
+    found = measured(lambda x: 3.0 + 0.0 * x, 0.5)
+    assert found.value == found.left == found.right == 0.0
+    assert 0.0 < found.uncertainty < 1e-11
+    assert found.verdict == "smooth"
+
+
+def test_a_slope_below_the_last_place_of_a_value_is_within_the_uncertainty() -> None:
+    found = measured(lambda x: 16.0 - 7e-12 * x, 1.0)
+    assert abs(found.value + 7e-12) <= found.uncertainty
+
+
+def test_the_slope_of_a_valley_just_beside_its_floor_is_within_the_uncertainty() -> None:
+    floor = 2.0 - 2.0**-52
+    found = measured(lambda x: (x - floor) ** 2, 2.0)
+    assert abs(found.value - 2.0 * 2.0**-52) <= found.uncertainty
 
 
 def test_rounding_is_no_kink_and_no_jump() -> None:
