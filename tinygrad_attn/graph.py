@@ -155,6 +155,9 @@ def sweep(
     """
     order = topological_order(roots, stop)
     leads = None if targets is None else _leading_to(order, targets, stop)
+    for tensor in order:  # all before the first rule runs: an error leaves no half of the gradients behind
+        if tensor.node is not None and id(tensor) not in stop and (leads is None or id(tensor) in leads):
+            tensor.node.check_usable()
     arriving = _Arriving(create_graph)
     for root, upstream in zip(roots, upstreams, strict=True):
         arriving.add(root, upstream, None)
@@ -167,7 +170,6 @@ def sweep(
             gradient = _run_hook(hook, tensor, gradient, create_graph)
         node, contributions = tensor.node, []
         if node is not None and id(tensor) not in stop:
-            node.check_usable()
             wanted = [
                 index
                 for index, source in enumerate(node.inputs)

@@ -122,7 +122,7 @@ class Tensor(ArrayMethods):
         """
         if not isinstance(array, np.ndarray):
             raise DtypeError(f"from_numpy shares the memory of an array\n  given {type(array).__name__}; use Tensor(…)")
-        tensor = Tensor._made_by(array, None)
+        tensor = Tensor._made_by(np.asarray(array), None)  # a subclass, such as np.matrix, gives its plain array
         tensor.name, tensor.requires_grad = name, requires_grad
         tensor._check_dtype()
         tensor._changeable().watch()

@@ -51,6 +51,19 @@ def test_from_numpy_shares_memory_and_from_own_is_not_watched() -> None:
         ta.Tensor.from_numpy([1.0])  # type: ignore[arg-type]
 
 
+def test_subclasses_of_arrays_become_plain() -> None:
+    class Odd(np.ndarray[Any, Any]):
+        """Multiplies in its own way."""
+
+        def __mul__(self, other: Any) -> Any:
+            raise NotImplementedError
+
+    odd = np.ones(2).view(Odd)
+    for tensor in (ta.Tensor(odd), ta.Tensor.from_numpy(odd)):
+        assert type(tensor.numpy()) is np.ndarray
+    assert np.shares_memory(ta.Tensor.from_numpy(odd).numpy(), odd)
+
+
 def test_a_tensor_made_of_a_tensor_is_a_leaf_of_its_own() -> None:
     x = variable([1.0, 2.0], name="x")
     y = ta.Tensor(x * 2.0)
@@ -222,6 +235,23 @@ def test_freeing_on_the_way_gives_the_same_gradient() -> None:
     y.backward(retain_graph=False)
     assert_array_equal(x.grad, expected)
     assert y.node is not None and y.node.freed and y.node.inputs == ()
+
+
+def test_an_error_leaves_no_half_of_the_gradients_behind() -> None:
+    a, b = variable([1.0, 2.0]), variable([3.0, 4.0])
+    y = (a * 2.0).sum() + (b * b).sum()
+    b.data += 1.0
+    for _ in range(2):
+        with pytest.raises(ta.errors.MutatedError):
+            y.backward()
+    assert a.grad is None and b.grad is None
+    freed = b * 3.0
+    freed.sum().backward(retain_graph=False)
+    b.zero_grad()
+    with pytest.raises(ta.errors.GraphFreedError):
+        ((a * 5.0).sum() + freed.sum()).backward()
+    assert a.grad is None and b.grad is None
+    assert ta.gradients((a * 5.0).sum() + freed.sum(), a).tolist() == [5.0, 5.0]  # no need to walk there
 
 
 # --- leaves and constants --------------------------------------------------------------------------------------------
