@@ -225,6 +225,18 @@ class ArrayMethods:
         """Running sum along `axis`."""
         return apply(np.cumsum, self, axis=axis)
 
+    def cumprod(self, axis: int | None = None) -> Tensor:
+        """Running product along `axis`."""
+        return apply(np.cumprod, self, axis=axis)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """Sum of a diagonal."""
+        return apply(np.trace, self, offset=offset, axis1=axis1, axis2=axis2)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """A diagonal, along a new last axis."""
+        return apply(np.diagonal, self, offset=offset, axis1=axis1, axis2=axis2)
+
     def argmax(self, axis: int | None = None) -> Any:
         """Position of the largest value, as plain integers."""
         return apply(np.argmax, self, axis=axis)
@@ -233,6 +245,22 @@ class ArrayMethods:
         """Position of the smallest value, as plain integers."""
         return apply(np.argmin, self, axis=axis)
 
+    def argsort(self, axis: int = -1) -> Any:
+        """Positions that would sort along `axis`, as plain integers."""
+        return apply(np.argsort, self, axis=axis)
+
+    def any(self, axis: Axis = None, keepdims: bool = False) -> Any:
+        """Whether any element is not zero, as plain booleans."""
+        return apply(np.any, self, axis=axis, keepdims=keepdims)
+
+    def all(self, axis: Axis = None, keepdims: bool = False) -> Any:
+        """Whether no element is zero, as plain booleans."""
+        return apply(np.all, self, axis=axis, keepdims=keepdims)
+
+    def round(self, decimals: int = 0) -> Any:
+        """Values rounded to `decimals`, as a plain array."""
+        return apply(np.round, self, decimals)
+
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape."""
         return apply(np.reshape, self, shape[0] if len(shape) == 1 else shape)
@@ -240,6 +268,18 @@ class ArrayMethods:
     def flatten(self) -> Tensor:
         """All elements along one axis."""
         return apply(np.reshape, self, (-1,))
+
+    def ravel(self) -> Tensor:
+        """All elements along one axis."""
+        return apply(np.ravel, self)
+
+    def take(self, indices: Any, axis: int | None = None) -> Tensor:
+        """Elements at `indices` along `axis`, or of all elements in a row."""
+        return apply(np.take, self, indices, axis)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
+        """Each element several times in a row."""
+        return apply(np.repeat, self, repeats, axis)
 
     def transpose(self, *axes: Any) -> Tensor:
         """Axes permuted; reversed if none are given."""
@@ -250,6 +290,11 @@ class ArrayMethods:
     def T(self) -> Tensor:
         """Axes reversed."""
         return apply(np.transpose, self)
+
+    @property
+    def mT(self) -> Tensor:
+        """Each matrix of a stack transposed."""
+        return apply(np.matrix_transpose, self)
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Two axes exchanged."""
@@ -266,6 +311,8 @@ class ArrayMethods:
     def clone(self) -> Tensor:
         """The same values in memory of their own, recorded."""
         return apply(np.copy, self)
+
+    copy = clone  # as NumPy calls it
 
     def to(self, dtype: DTypeLike) -> Tensor:
         """Converted to another floating dtype, as `astype`."""

@@ -27,6 +27,15 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "min": lambda x: x.min(),
     "prod": lambda x: x.prod(axis=1),
     "cumsum": lambda x: x.cumsum(axis=1),
+    "cumprod": lambda x: x.cumprod(axis=1),
+    "trace": lambda x: x.trace(offset=1),
+    "diagonal": lambda x: x.diagonal(),
+    "ravel": lambda x: x.ravel(),
+    "take": lambda x: x.take([0, 0, 5]),
+    "take along an axis": lambda x: x.take([1, 0], axis=1),
+    "repeat": lambda x: x.repeat(2, axis=0),
+    "mT": lambda x: x[None].mT,
+    "copy": lambda x: x.copy(),
     "reshape with a tuple": lambda x: x.reshape((3, 2)),
     "reshape with numbers": lambda x: x.reshape(3, -1),
     "flatten": lambda x: x.flatten(),
@@ -95,6 +104,19 @@ def test_comparisons_and_positions_give_plain_arrays() -> None:
             assert type(answer) is np.ndarray and answer.dtype == bool
             assert_array_equal(answer, getattr(VALUES, compare)(np.asarray(other)))
     assert type(x.argmax(axis=1)) is np.ndarray and x.argmax() == 3 and x.argmin() == 4
+
+
+def test_questions_and_roundings_give_plain_values_too() -> None:
+    x = variable([[0.0, 1.26], [2.0, 0.5]])
+    assert x.any() and not x.all()
+    for answer, expected in (
+        (x.any(axis=0), [True, True]),
+        (x.all(axis=1, keepdims=True), [[False], [True]]),
+        (x.argsort(axis=1), [[0, 1], [1, 0]]),
+        (x.round(1), [[0.0, 1.3], [2.0, 0.5]]),
+    ):
+        assert type(answer) is np.ndarray
+        assert_array_equal(answer, expected)
 
 
 def test_correction_divides_by_one_less() -> None:
