@@ -1,0 +1,24 @@
+"""A lesson for the tests: a few steps of training are enough to show what a page shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import require
+from transformer.lessons.dates import DatesLesson, build_lesson
+from transformer.tasks import DatesTask
+from transformer.training import Trainer, TrainingConfig, evaluate
+
+
+@pytest.fixture(scope="session")
+def trainer() -> Trainer:
+    require("babel")
+    trainer = Trainer(DatesTask(), TrainingConfig(steps=4, validate_every=2, validation_size=8))
+    trainer.run()
+    return trainer
+
+
+@pytest.fixture(scope="session")
+def lesson(trainer: Trainer) -> DatesLesson:
+    scores = evaluate(trainer.model, trainer.task, trainer.task.held_out(50), by="language")
+    return build_lesson(trainer, scores, "2026년 12월 1일 화요일", drawn=False)
