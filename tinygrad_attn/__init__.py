@@ -10,6 +10,7 @@
 
 from tinygrad_attn import errors, nn, ops, optim
 from tinygrad_attn.checkpoint import checkpoint
+from tinygrad_attn.diagnose import detect_anomaly
 from tinygrad_attn.functional import grad, gradients, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from tinygrad_attn.gradcheck import check_operation, gradcheck, gradgradcheck
 from tinygrad_attn.graph import Node
@@ -32,6 +33,7 @@ __all__ = [
     "check_operation",
     "checkpoint",
     "default_rng",
+    "detect_anomaly",
     "enable_grad",
     "errors",
     "get_default_dtype",
