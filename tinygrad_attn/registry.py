@@ -69,7 +69,7 @@ def call(numpy_function: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     return function(*args, **kwargs)
 
 
-OTHER_NAMES = {"a_min": "min", "a_max": "max", "newshape": "shape"}  # the last was NumPy 2.0's
+OTHER_NAMES = {"a_min": "min", "a_max": "max", "rtol": "rcond", "newshape": "shape"}  # the last was NumPy 2.0's
 
 
 @functools.cache

@@ -222,14 +222,8 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return SVDResult(left_singular_vectors(a), svdvals(a), right_singular_vectors(a))
 
 
-@op(
-    np.linalg.pinv,
-    symbol="⁺",
-    domain=_full_rank,
-    options={"rcond": one_of(None, 1e-12), "rtol": one_of(None)},
-    clash=matrix_clash,
-)
-def pinv(a: Any, *, rcond: Any = None, rtol: Any = None) -> Any:
+@op(np.linalg.pinv, symbol="⁺", domain=_full_rank, options={"rcond": one_of(None, 1e-12)}, clash=matrix_clash)
+def pinv(a: Any, *, rcond: Any = None) -> Any:
     """Pseudo-inverse: A⁺ b is the shortest of the vectors x for which A x comes nearest to b.
 
     A A⁺ A = A, A⁺ A A⁺ = A⁺, A A⁺ and A⁺ A symmetric
@@ -238,16 +232,15 @@ def pinv(a: Any, *, rcond: Any = None, rtol: Any = None) -> Any:
 
     Args:
         a: (..., m, n).
-        rcond, rtol: singular values below this part of the largest count as 0; two names for one thing.
+        rcond: singular values below this part of the largest count as 0; NumPy's rtol is the same.
     Source:
         Golub & Pereyra (1973), The differentiation of pseudo-inverses.
     """
-    cutoff = rcond if rtol is None else rtol
-    return np.linalg.pinv(a) if cutoff is None else np.linalg.pinv(a, cutoff)
+    return np.linalg.pinv(a) if rcond is None else np.linalg.pinv(a, rcond)
 
 
 @pinv.gradient("a", formula="dA = −Yᵀ dY Yᵀ + (I − AY) dYᵀ YYᵀ + YᵀY dYᵀ (I − YA)")
-def _(g: Any, y: Any, a: Any, *, rcond: Any, rtol: Any) -> Any:
+def _(g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     y_t, g_t = transposed(y), transposed(g)
     through_left = np.matmul(g_t, np.matmul(y, y_t))
     through_right = np.matmul(np.matmul(y_t, y), g_t)
