@@ -44,6 +44,26 @@
     container.replaceChildren(...texts.map((text, index) => token(text, shares[index], shares[index] === largest)));
   }
 
+  // A line from each character to the token that is being said, as wide as the weight.
+  function drawLines() {
+    const frame = find("flow").getBoundingClientRect();
+    const next = find("so-far").lastElementChild.getBoundingClientRect();
+    const x = next.left + next.width / 2 - frame.left, y = next.top - frame.top;
+    const shares = weights(current, "cross");
+    const floor = find("looks").getBoundingClientRect().bottom - frame.top;
+    const paths = [...find("looks").children].map((cell, index) => {
+      const box = cell.getBoundingClientRect();
+      const from = box.left + box.width / 2 - frame.left, top = box.bottom - frame.top;
+      const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+      const middle = (Math.max(top, floor) + y) / 2;
+      path.setAttribute("d", `M${from} ${top}C${from} ${middle} ${x} ${middle} ${x} ${y}`);
+      path.setAttribute("stroke-width", String(Math.max(0.75, 14 * shares[index])));
+      path.setAttribute("stroke-opacity", String(0.25 + 0.55 * shares[index]));
+      return shares[index] < 0.01 ? null : path;
+    });
+    find("lines").replaceChildren(...paths.filter((path) => path !== null));
+  }
+
   function showChoices(choices) {
     const parts = [];
     choices.forEach(([text, probability, share], index) => {
@@ -84,6 +104,7 @@
     find("so-far").append(next);
     showChoices(step.choices);
     row(find("looks"), source, weights(current, "cross"));
+    drawLines();
     showMultiples();
   }
 
@@ -130,6 +151,8 @@
   window.addEventListener("beforeprint", () => {
     for (const details of document.querySelectorAll("details")) details.open = true;
   });
+
+  new ResizeObserver(drawLines).observe(find("flow"));
 
   stage.hidden = false;
   page.onLanguage(() => { nameHeads(); show(); });
