@@ -304,3 +304,36 @@ def test_what_does_not_fit_is_explained(name: str) -> None:
     use, error, words = BAD[name]
     with pytest.raises(error, match=words):
         use()
+
+
+def test_an_index_of_several_arrays_is_no_anomaly() -> None:
+    x = Tensor(values(3, 4), requires_grad=True)
+    with ta.detect_anomaly():
+        x[np.array([[0], [2]]), np.array([1, 1, 0])].sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[1.0, 2.0, 0.0, 0.0], [0.0] * 4, [1.0, 2.0, 0.0, 0.0]]
+
+
+# --- rows of a table -------------------------------------------------------------------------------------------------
+
+
+def test_a_row_that_is_read_twice_receives_both_gradients_and_the_padding_row_none() -> None:
+    weight = Tensor(values(4, 2), requires_grad=True)
+    ids = np.array([[1, 0], [1, 3]])
+    gradient = ta.gradients(np.sum(ta.embedding(weight, ids, padding_index=0)), weight).numpy()
+    assert gradient.tolist() == [[0.0, 0.0], [2.0, 2.0], [0.0, 0.0], [1.0, 1.0]]
+    assert ta.gradients(np.sum(ta.embedding(weight, ids)), weight).numpy()[0].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "words"),
+    [
+        ([0, 4], IndexError, r"ids must lie in \[0, 4\)\n  given 4"),
+        ([-1], IndexError, "given -1"),
+        ([0.5], TypeError, "must be integers\n  given dtype float64"),
+        ([True], TypeError, "given dtype bool"),
+    ],
+)
+def test_an_id_outside_the_table_is_named(ids: list[Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        ta.embedding(Tensor(values(4, 2), requires_grad=True), np.array(ids))
