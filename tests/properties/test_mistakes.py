@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+import tinygrad_attn as ta
 from tests.properties.mistakes import MISTAKES, Mistake
+from tests.properties.strategies import BUILT_IN
+from tinygrad_attn import Operation
 from tinygrad_attn.errors import GradientMismatch, NotDifferentiableError
 
 every_mistake = pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
@@ -24,6 +29,37 @@ def test_a_known_mistake_is_found_and_traced_to_its_operation(
 @every_mistake
 def test_without_the_mistake_the_same_check_passes(mistake: Mistake) -> None:
     assert mistake.check().elements > 0
+
+
+RULES = [
+    pytest.param(operation, parameter, id=f"{operation.name}-{parameter}")
+    for operation in BUILT_IN.values()
+    for parameter in operation.rules
+]
+
+
+@pytest.mark.parametrize(("operation", "parameter"), RULES)
+def test_a_rule_that_is_off_by_one_percent_is_found_on_what_the_domain_draws(
+    operation: Operation, parameter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its domain draws nothing that its gradient depends on, or the checker is blind there."""
+    right = operation.joint_rule or operation.rules[parameter]
+
+    def spoilt(*inputs: Any, **options: Any) -> Any:
+        answer = right(*inputs, **options)
+        if operation.joint_rule is None:
+            return answer * 1.01
+        named = zip(operation.rules, answer, strict=True)
+        return tuple(a * 1.01 if name == parameter and a is not None else a for name, a in named)
+
+    if operation.joint_rule is None:
+        monkeypatch.setitem(operation.rules, parameter, spoilt)
+    else:
+        monkeypatch.setattr(operation, "joint_rule", spoilt)
+    check = ta.check_operation(operation, draws=60, order=1)
+    assert isinstance(check.failure, GradientMismatch)
+    assert check.failure.operation == operation.name
+    assert check.failure.input.startswith(parameter)
 
 
 def test_the_list_has_no_mistake_twice() -> None:

@@ -12,12 +12,12 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 import tinygrad_attn as ta
-from tests.properties.strategies import Case, DrawChooser, cases
+from tests.properties.strategies import BUILT_IN, Case, DrawChooser, cases
 from tinygrad_attn import OPERATIONS, Operation, Tensor
 from tinygrad_attn.domain import RandomChooser
 from tinygrad_attn.methods import ArrayMethods
 
-every_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+every_operation = pytest.mark.parametrize("operation", BUILT_IN.values(), ids=BUILT_IN)
 
 
 @every_operation
@@ -92,7 +92,7 @@ def test_C12_zeros_of_both_signs_and_ties_are_drawn() -> None:
 
 
 def test_a_failure_shrinks_to_a_small_example() -> None:
-    smallest = find(cases(OPERATIONS["add"]), lambda case: case.inputs[0].size > 1, settings=few)
+    smallest = find(cases(BUILT_IN["add"]), lambda case: case.inputs[0].size > 1, settings=few)
     assert max(value.size for value in smallest.inputs) == 2
     assert not any(value.any() for value in smallest.inputs)
 

@@ -122,6 +122,7 @@ def test_C6_what_is_sent_in_is_uneven_and_never_near_zero() -> None:
         seen.append(np.array(g))
         return g
 
+    ta.OPERATIONS.pop(f"{witness.__module__}.witness")
     ta.gradcheck(witness, np.ones(50))
     sent = np.abs(seen[0])
     assert sent.min() >= 0.5 and sent.std() > 0.1
