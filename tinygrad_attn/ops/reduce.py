@@ -198,11 +198,17 @@ def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """Logarithm of a sum of exponentials, without overflow.
 
     y = ln Σᵢ e^xᵢ. Over nothing but −∞ the result is −∞ and the gradient 0.
+
+    The largest, m, is taken out, and what is left of the sum is added to 1 inside the logarithm, as log1p does: beside
+    a peak at 0, terms of 1e-18 are the whole result. Of k equal peaks, y = m + ln k + ln(1 + Σ e^(xᵢ − m) / k).
     """
     peak = np.max(x, axis=axis, keepdims=True)
-    peak = np.where(np.isfinite(peak), peak, 0.0)
-    with np.errstate(divide="ignore"):
-        out = np.log(np.sum(np.exp(x - peak), axis=axis, keepdims=True)) + peak
+    is_peak = np.equal(x, peak)
+    number = np.sum(is_peak, axis=axis, keepdims=True).astype(peak.dtype)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # NaN counts no peak; distances may be infinite
+        below = np.exp(np.subtract(x, peak, out=np.full_like(x, -np.inf), where=~is_peak))
+        rest = np.sum(below, axis=axis, keepdims=True)
+        out = np.log1p(rest / number) + np.log(number) + peak
     return out if keepdims else np.squeeze(out, axis=tuple(range(out.ndim)) if axis is None else axis)
 
 

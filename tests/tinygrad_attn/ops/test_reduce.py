@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from typing import Any
 
 import numpy as np
@@ -92,3 +93,40 @@ def test_a_shift_changes_no_variance_so_that_its_slopes_add_up_to_0(x: list[floa
     t = variable(np.array(x) + shift)
     np.var(t, ddof=1).backward()
     assert_allclose(np.sum(t.grad), 0.0, atol=1e-9)
+
+
+# --- logarithm of a sum of exponentials ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("small", [-40.0, -100.0, -700.0])
+def test_what_is_far_below_the_peak_is_not_lost_where_the_result_is_near_0(small: float) -> None:
+    expected = np.logaddexp(0.0, small)
+    assert expected != 0.0
+    assert_allclose(ta.logsumexp(np.array([0.0, small])), expected, rtol=1e-15)
+    assert_allclose(ta.logsumexp(np.array([small, 0.0, small])), 2.0 * expected, rtol=1e-15)
+
+
+@given(st.lists(st.integers(-400, 400).map(lambda n: n / 8), min_size=1, max_size=6))
+def test_logsumexp_keeps_its_digits(x: list[float]) -> None:
+    """Against arithmetic with 60 digits, which e^50 beside e^−50 asks for."""
+    with decimal.localcontext() as context:
+        context.prec = 60
+        expected = sum(decimal.Decimal(value).exp() for value in x).ln()
+    # Values near ±x that cancel are the input's own doubt: half a unit in the last place of the largest.
+    assert_allclose(ta.logsumexp(np.array(x)), float(expected), rtol=4e-16, atol=2e-16 * max(map(abs, x)))
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        ([np.inf, 1000.0], np.inf),
+        ([-np.inf, -np.inf], -np.inf),
+        ([np.inf, -np.inf], np.inf),
+        ([np.nan, 0.0], np.nan),
+        ([-1e308, 1e308], 1e308),
+        ([7.5], 7.5),
+        ([0.0, -0.0], np.log(2.0)),
+    ],
+)
+def test_logsumexp_of_what_is_not_finite_or_equal(x: list[float], expected: float) -> None:
+    assert_array_equal(ta.logsumexp(np.array(x)), expected)
