@@ -77,7 +77,7 @@ class TransformerConfig(Config):
         encoder_layers, decoder_layers: depth.
         dropout: one probability for all places where something is dropped.
         norm_first: pre-norm instead of the paper's post-norm.
-        activation: "relu", "gelu_tanh" or "silu".
+        activation: "relu", "gelu" (exact), "gelu_tanh" or "silu".
         positions: "sinusoidal" or "learned".
         max_length: longest source, and longest target.
         tie_embeddings: the target's embedding is also the map from vectors to logits.

@@ -10,8 +10,12 @@ import numpy as np
 from tinygrad_attn import nn, ops
 from tinygrad_attn.errors import OptionError
 
-# Divergence from PyTorch, where "gelu" is the exact one: ours is the tanh form, and its name says so.
-ACTIVATIONS: dict[str, Callable[..., Any]] = {"relu": ops.relu, "gelu_tanh": ops.gelu_tanh, "silu": ops.silu}
+ACTIVATIONS: dict[str, Callable[..., Any]] = {
+    "relu": ops.relu,
+    "gelu": ops.gelu,  # exact, as in BERT
+    "gelu_tanh": ops.gelu_tanh,  # the approximation, as in GPT-2
+    "silu": ops.silu,
+}
 
 
 class FeedForward(nn.Module):
@@ -22,7 +26,7 @@ class FeedForward(nn.Module):
     Args:
         d_model: length of a token's vector, before and after.
         d_ff: length in between.
-        activation: "relu", "gelu_tanh" or "silu".
+        activation: "relu", "gelu", "gelu_tanh" or "silu".
         dropout: probability of dropping a number in between, in training.
         rng: draws the first values; the shared generator if left out.
     Source:

@@ -102,8 +102,11 @@ def backward(rng: np.random.Generator, ours: Any, theirs: Any) -> None:
 def torch_activation(name: str) -> Any:
     import functools
 
-    gelu = functools.partial(torch.nn.functional.gelu, approximate="tanh")
-    return {"relu": torch.nn.functional.relu, "gelu_tanh": gelu, "silu": torch.nn.functional.silu}[name]
+    gelu = torch.nn.functional.gelu
+    tanh_form = functools.partial(gelu, approximate="tanh")
+    return {"relu": torch.nn.functional.relu, "gelu": gelu, "gelu_tanh": tanh_form, "silu": torch.nn.functional.silu}[
+        name
+    ]
 
 
 def torch_layer(kind: str, *, norm_first: bool, activation: str = "relu") -> Any:

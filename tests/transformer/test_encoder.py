@@ -101,8 +101,8 @@ def test_the_feed_forward_network_sees_one_token_at_a_time() -> None:
 
 
 def test_an_unknown_activation_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(OptionError, match=r"relu, gelu_tanh, silu\n  given 'gelu'"):
-        FeedForward(D_MODEL, 12, activation="gelu")
+    with pytest.raises(OptionError, match=r"relu, gelu, gelu_tanh, silu\n  given 'gelu_new'"):
+        FeedForward(D_MODEL, 12, activation="gelu_new")
 
 
 def test_post_norm_leaves_every_token_with_mean_zero_and_variance_one() -> None:

@@ -249,7 +249,7 @@ def test_a_configuration_survives_json() -> None:
         ({"dropout": 1.5}, "dropout must be a probability"),
         ({"dropout": float("nan")}, "dropout must be a probability"),
         ({"norm_first": 1}, "norm_first must be True or False"),
-        ({"activation": "tanh"}, "activation must be one of relu, gelu_tanh, silu"),
+        ({"activation": "tanh"}, "activation must be one of relu, gelu, gelu_tanh, silu"),
         ({"positions": "rotary"}, "positions must be one of sinusoidal, learned"),
         ({"share_embeddings": True}, "needs one vocabulary"),
     ],
