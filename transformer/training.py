@@ -50,7 +50,7 @@ class TrainingConfig:
         OptionError: a number that cannot be.
     """
 
-    steps: int = 1000
+    steps: int = 800
     batch_size: int = 64
     long_share: float = 0.25
     learning_rate: float = 4e-3

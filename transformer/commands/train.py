@@ -17,7 +17,7 @@ from transformer.training import Progress, Trainer, TrainingConfig, evaluate
 
 RECIPES = {
     "dates": TrainingConfig(),
-    "copy": TrainingConfig(steps=1000),
+    "copy": TrainingConfig(),
     "phrases": TrainingConfig(steps=400, warmup=50),
 }
 
@@ -94,7 +94,7 @@ def train_and_keep(trainer: Trainer, path: Path | None) -> None:
         KeyboardInterrupt: Ctrl-C; the message says what was kept.
         NotFiniteError: the message says what still stands.
     """
-    kept = None
+    kept = trainer.step if trainer.step and path is not None else None
 
     def on_step(progress: Progress) -> None:
         nonlocal kept

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinygrad_attn.errors import OptionError
+from tinygrad_attn.errors import OptionError, VocabularyError
 from transformer.lessons.attention_head import EXAMPLES, AttentionHead
 from transformer.lessons.decoder_loop import DecoderLoop, run_decoder_loop
 from transformer.tasks import DatesTask, Example, Score
@@ -65,7 +65,13 @@ def choose_text(task: DatesTask, typed: str | None, seed: int) -> str:
             (e.source for e in candidates if e.language == language and e.style == "full"), candidates[0].source
         )
     text = task.normalise(typed)
-    length = len(task.source_tokenizer.encode(text))
+    try:
+        length = len(task.source_tokenizer.encode(text))
+    except VocabularyError as error:
+        raise VocabularyError(
+            f"--text: {str(error).splitlines()[0]}\n"
+            "  no date is written with it in Korean, English, German or French, as the task has them"
+        ) from error
     if length > task.max_source_length + 10:
         raise OptionError(f"--text: {length} characters; the longest date has {task.max_source_length}")
     return text
