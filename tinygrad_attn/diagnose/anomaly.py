@@ -1,4 +1,4 @@
-"""Questions to a computation that went wrong: where did the first NaN come from?"""
+"""Stop where the first NaN or infinity is made."""
 
 from __future__ import annotations
 
