@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tinygrad_attn.tensor import Tensor
 from .escape import visible
 from .figure import GraphFigure
 from .figure import _replace as replace_file
-from .graph import Graph, GraphNode, Traced, trace_live
+from .graph import Graph, GraphEdge, GraphNode, Traced, trace_live
 from .numbers import significant
 from .replay_check import Numerical, numerical_gradients
 from .replay_figure import replay_figure
@@ -144,6 +145,20 @@ class Replay:
     def __repr__(self) -> str:
         return f"<Replay: the backward pass of {self.loss} in {len(self)} steps>"
 
+    @cached_property
+    def nodes(self) -> Mapping[str, GraphNode]:
+        """The nodes of the graph by id."""
+        return self.graph.by_id()
+
+    @cached_property
+    def operands(self) -> Mapping[str, tuple[GraphEdge, ...]]:
+        """By node id of an operation, the edges that lead to it, in the order of its operands."""
+        found: dict[str, tuple[GraphEdge, ...]] = {}
+        for edge in self.graph.edges:
+            if edge.operand is not None:
+                found[edge.head] = (*found.get(edge.head, ()), edge)
+        return found
+
     @property
     def gradients(self) -> Mapping[str, Array]:
         """∂L/∂tensor by node id, as they are when all is done."""
@@ -151,7 +166,7 @@ class Replay:
 
     def name_of(self, identity: str) -> str:
         """Gives the name of a node, or its id if it has none."""
-        return self.graph.node(identity).name or identity
+        return self.nodes[identity].name or identity
 
     def write(self, value: float) -> str:
         """Writes one number; what is not finite, and what is no real number, in the usual way."""
@@ -301,7 +316,7 @@ def _steps(root: Tensor, seed: Array, traced: Traced) -> tuple[ReplayStep, ...]:
     expected = Counter(edge.tail for edge in edges.values() if nodes[edge.tail].requires_grad)
     sums: dict[str, Array] = {}
     arrived: Counter[str] = Counter()
-    steps = []
+    steps: list[ReplayStep] = []
     for passed in sweep([root], [seed], hooks=False):
         identity = traced.id_of(passed.tensor)
         maker = makers.get(identity, "")

@@ -138,7 +138,7 @@ def _run(node: Node, values: Mapping[int, Array]) -> Array:
     # A cast to fewer digits would hide small steps.
     options = {name: np.float64 if _is_real_dtype(option) else option for name, option in node.options.items()}
     result = node.operation.forward(*arrays, **options)
-    return _double(result if node.operation.reference is None else result[0])
+    return np.asarray(_double(result if node.operation.reference is None else result[0]))
 
 
 def _double(value: Any) -> Any:

@@ -6,10 +6,11 @@ them moves no node. Unknown gradients read ∂?, never 0; what state a tensor is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_attn.errors import OptionError
@@ -21,7 +22,7 @@ from .escape import display_width, visible
 from .figure import GraphFigure
 from .graph import GraphNode
 from .label import Style, node_attributes, node_label
-from .numbers import NOT_COMPUTED
+from .numbers import NO_GRADIENT, NOT_COMPUTED
 from .theme import colours
 from .values import fits, summary
 from .words import hint
@@ -36,6 +37,7 @@ MOST_NODES = 400
 CHARACTER = 6.6
 LINE = 18
 
+Array = NDArray[Any]
 Texts = list[str]
 
 
@@ -47,11 +49,13 @@ class Slots:
         names: of each row, for an array that is summed up; None for one that is shown in full.
         rows: how many numbers each row holds.
         widths: columns of text that each number of a row has room for.
+        plane: rows of each plane of a 3-d array, else 0.
     """
 
     names: tuple[str, ...] | None
     rows: int
     widths: tuple[int, ...]
+    plane: int = 0
 
 
 def replay_figure(replay: Replay, step: int, *, direction: str = "LR", theme: str = "auto") -> GraphFigure:
@@ -113,7 +117,7 @@ def step_graph(
             f"replay: a picture has room for {MOST_NODES} nodes, and this graph has {len(graph.nodes):,}; "
             "replay a part of it, from an intermediate tensor with upstream=, or read replay.text()"
         )
-    style = Style(colours(theme), "auto", True, visible(replay.loss), graph.node(graph.roots[0]).dtype)
+    style = Style(colours(theme), "auto", True, visible(replay.loss), replay.nodes[graph.roots[0]].dtype)
     drawn = picture_of(graph, None, style, direction, False, False)
     slots = node_slots(replay)
     steps = {step.tensor: step.number for step in replay.steps}
@@ -125,10 +129,10 @@ def step_graph(
             _tensor_look(node, states[node.id].status, style),
         )
         if node.id in slots
-        else Node(node.id, _constant(replay, node, style), _other_look(node, makers.get(node.id, ""), style))
+        else Node(node.id, _other_label(replay, node, style), _other_look(node, makers.get(node.id, ""), style))
         for node in graph.nodes
     )
-    by_id = graph.by_id()
+    by_id = replay.nodes
     edges = tuple(
         _edge(edge, makers, style, carries=by_id[edge.tail].requires_grad and by_id[edge.head].requires_grad)
         if arrows
@@ -140,30 +144,31 @@ def step_graph(
 
 def node_slots(replay: Replay) -> dict[str, Slots]:
     """Finds how much room every tensor that gets a gradient needs for it, whatever the step."""
-    seen: dict[str, list[NDArray[Any]]] = {}
+    seen: dict[str, list[Array]] = {}
     for step in replay.steps:
         seen.setdefault(step.tensor, []).append(step.upstream)
         for each in step.contributions:
             seen.setdefault(each.tensor, []).append(each.after)
-    slots = {}
-    for name, arrays in seen.items():
-        if fits(arrays[0].shape):
-            columns = arrays[0].shape[-1] if arrays[0].ndim else 1
-            numbers = [text for array in arrays for text in number_texts(replay, array)]
-            widths = [
-                max(display_width(NOT_COMPUTED), *(display_width(text) for text in numbers[start::columns]))
-                for start in range(columns)
-            ]
-            slots[name] = Slots(None, arrays[0].size // columns, tuple(widths))
-        else:
-            facts = [summary(array) for array in arrays]
-            names = tuple(dict.fromkeys(fact for each in facts for fact in each))
-            wide = max(display_width(NOT_COMPUTED), *(display_width(text) for each in facts for text in each.values()))
-            slots[name] = Slots(names, len(names), (wide,))
-    return slots
+    return {name: _slots(replay, arrays) for name, arrays in seen.items()}
 
 
-def gradient_texts(replay: Replay, slots: Slots, gradient: NDArray[Any] | None) -> Texts:
+def _slots(replay: Replay, arrays: Sequence[Array]) -> Slots:
+    """Room for any of some arrays of one shape."""
+    shape = arrays[0].shape
+    least = display_width(NOT_COMPUTED)
+    if not fits(shape):
+        facts = [summary(array) for array in arrays]
+        names = tuple(dict.fromkeys(fact for each in facts for fact in each))
+        return Slots(
+            names, len(names), (max([least, *(display_width(text) for each in facts for text in each.values())]),)
+        )
+    columns = shape[-1] if shape else 1
+    numbers = [text for array in arrays for text in number_texts(replay, array)]
+    widths = (max([least, *map(display_width, numbers[start::columns])]) for start in range(columns))
+    return Slots(None, arrays[0].size // columns, tuple(widths), shape[-2] if len(shape) == 3 else 0)
+
+
+def gradient_texts(replay: Replay, slots: Slots, gradient: Array | None) -> Texts:
     """Gives the texts that stand in a gradient's slots, row by row: ∂? in each while nothing is known."""
     if gradient is None:
         return [NOT_COMPUTED] * (slots.rows * len(slots.widths))
@@ -173,7 +178,7 @@ def gradient_texts(replay: Replay, slots: Slots, gradient: NDArray[Any] | None) 
     return [facts.get(name, "0") for name in slots.names]
 
 
-def number_texts(replay: Replay, values: NDArray[Any]) -> Texts:
+def number_texts(replay: Replay, values: Array) -> Texts:
     """Writes every number of an array; no text is empty."""
     return [replay.write(value) for value in values.ravel().tolist()]
 
@@ -193,51 +198,56 @@ def sign(state: TensorState, number: int) -> str:
 
 
 def _label(replay: Replay, node: GraphNode, state: TensorState, slots: Slots, style: Style, number: int) -> Table:
+    """Name, shape and sign of a tensor; below, its values and what is known of its gradient."""
     palette = style.palette
-    name = node.name.removeprefix(f"{node.scope}.") if node.scope else node.name
-    shape = f"({', '.join(map(str, node.shape))}{',' if len(node.shape) == 1 else ''})" if node.shape else ""
+    name = _name(node)
     longest = max(display_width(f"◐ {state.expected}/{state.expected}"), display_width(f"▶ {len(replay)}"))
+    room: dict[str, str | int] = {"align": "left", "width": _points(longest), "height": LINE}
     heading = (
         Cell(name or node.id, {"align": "left"}, bold=bool(name), size=12, limit=32, where="middle"),
-        Cell(shape, {"align": "left"}, size=10, color=palette["quiet"]),
-        Cell(
-            sign(state, number),
-            {"align": "left", "width": _points(longest), "height": LINE},
-            size=10,
-            bold=True,
-            color=palette["gradient"],
-        ),
+        Cell(_shape(node.shape), {"align": "left"}, size=10, color=palette["quiet"]),
+        Cell(sign(state, number), room, size=10, bold=True, color=palette["gradient"]),
     )
     caption = f"∂{style.loss}/∂{name}" if name else f"∂{style.loss}"
-    texts = gradient_texts(replay, slots, state.gradient)
-    if node.value is None:
-        values = []
-    elif slots.names is None:
-        values = number_texts(replay, node.value)
-    else:
-        values = [summary(node.value).get(fact, "–") for fact in slots.names]
     ink, fill = ("quiet", "") if state.gradient is None else ("gradient", palette["gradient_fill"])
+    texts = gradient_texts(replay, slots, state.gradient)
     blocks = (
-        _block("value", _matrix(values, _value_slots(values, slots), palette["ink"], "", palette), palette),
+        _block(name or node.id, _values(replay, node, palette), palette),
         _block(caption, _matrix(texts, slots, palette[ink], fill, palette), palette),
     )
     header = Cell(_plain([heading], 3), {"bgcolor": palette[f"{node.role}_fill"], "colspan": 2})
     return _plain([(header,), tuple(Cell(block, {"valign": "top"}) for block in blocks)], 2)
 
 
-def _constant(replay: Replay, node: GraphNode, style: Style) -> Table:
-    """A number that stands for itself; other nodes without a gradient look as in any drawn graph."""
-    if node.kind != "tensor" or node.value is None or node.shape or node.name:
+def _other_label(replay: Replay, node: GraphNode, style: Style) -> Table:
+    """An operation as in any drawn graph, or a tensor that gets no gradient."""
+    if node.kind != "tensor" or node.value is None:
         return node_label(node, style, None)
-    texts = number_texts(replay, node.value)
-    slots = Slots(None, 1, (display_width(texts[0]),))
-    return _plain([(Cell(_matrix(texts, slots, style.palette["ink"], "", style.palette)),)], 2)
+    palette = style.palette
+    values = Cell(_values(replay, node, palette))
+    if not node.name and not node.shape:
+        return _plain([(values,)], 2)  # a number that stands for itself
+    heading = [Cell(_shape(node.shape), {"align": "left"}, size=10, color=palette["quiet"])]
+    if node.name:
+        heading.insert(0, Cell(_name(node), {"align": "left"}, bold=True, size=12, limit=32, where="middle"))
+    heading.append(Cell(NO_GRADIENT, {"align": "right"}, size=10, color=palette["quiet"]))
+    header = Cell(_plain([tuple(heading)], 3), {"bgcolor": palette[f"{node.role}_fill"]})
+    return _plain([(header,), (values,)], 2)
 
 
-def _value_slots(texts: Texts, slots: Slots) -> Slots:
-    columns = len(slots.widths)
-    widths = [max((display_width(text) for text in texts[start::columns]), default=1) for start in range(columns)]
-    return replace(slots, widths=tuple(widths))
+def _name(node: GraphNode) -> str:
+    return node.name.removeprefix(f"{node.scope}.") if node.scope else node.name
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return str(shape) if shape else ""
+
+
+def _values(replay: Replay, node: GraphNode, palette: Mapping[str, str]) -> Table:
+    """A tensor's values, in full or summed up."""
+    values = np.zeros(0) if node.value is None else node.value
+    slots = _slots(replay, [values])
+    return _matrix(gradient_texts(replay, slots, values), slots, palette["ink"], "", palette)
 
 
 def _block(caption: str, content: Table, palette: Mapping[str, str]) -> Table:
@@ -248,19 +258,13 @@ def _matrix(texts: Texts, slots: Slots, ink: str, fill: str, palette: Mapping[st
     rows: list[tuple[Cell, ...]] = []
     columns = len(slots.widths)
     for row in range(slots.rows):
+        if slots.plane and row and row % slots.plane == 0:
+            rows.append((Cell("", {"colspan": columns, "height": 3, "cellpadding": 0, "border": 0}),))
         name = (
             () if slots.names is None else (Cell(slots.names[row], {"align": "left"}, size=9, color=palette["quiet"]),)
         )
-        numbers = (
-            Cell(
-                text,
-                {"align": "right", "width": _points(width), "height": LINE, "border": 1, "cellpadding": 3},
-                color=ink,
-                size=10,
-            )
-            for text, width in zip(texts[row * columns : (row + 1) * columns], slots.widths, strict=True)
-        )
-        rows.append((*name, *numbers))
+        numbers = zip(texts[row * columns : (row + 1) * columns], slots.widths, strict=True)
+        rows.append((*name, *(_number(text, width, ink) for text, width in numbers)))
     attributes: dict[str, str | int] = {
         "border": 0,
         "cellborder": 0,
@@ -271,6 +275,17 @@ def _matrix(texts: Texts, slots: Slots, ink: str, fill: str, palette: Mapping[st
     if fill:
         attributes["bgcolor"] = fill
     return Table(tuple(rows) or ((Cell(""),),), attributes)
+
+
+def _number(text: str, width: int, ink: str) -> Cell:
+    room: dict[str, str | int] = {
+        "align": "right",
+        "width": _points(width),
+        "height": LINE,
+        "border": 1,
+        "cellpadding": 3,
+    }
+    return Cell(text, room, color=ink, size=10)
 
 
 def _plain(rows: list[tuple[Cell, ...]], padding: int) -> Table:

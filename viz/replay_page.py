@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["replay_page"]
 
 SVG = "{http://www.w3.org/2000/svg}"
+FACTS = ("mean", "min", "max", "not finite")
+MOST_GUESSES = 9
 PADDING = 4  # points between a number and the frame of its cell
 OUTLINES = {f"{SVG}{tag}" for tag in ("polygon", "path", "polyline", "ellipse")}
 Array = NDArray[Any]
@@ -104,10 +106,10 @@ class _View:
 
     def __init__(self, replay: Replay) -> None:
         self.replay = replay
-        self.nodes = replay.graph.by_id()
+        self.nodes = replay.nodes
 
     def step(self, step: ReplayStep) -> dict[str, Any]:
-        operands = [edge for edge in self.replay.graph.edges if edge.head == step.maker and step.maker]
+        operands = self.replay.operands.get(step.maker, ())
         return {
             "number": step.number,
             "tensor": step.tensor,
@@ -146,7 +148,7 @@ class _View:
             "parameter": each.parameter,
             "formulas": [("", each.formula)] if korean == each.formula else [("en", each.formula), ("ko", korean)],
             "before": None if each.before is None else self.matrix(each.before),
-            "value": self.matrix(each.value),
+            "value": self.guessable(each.value),
             "after": self.matrix(each.after),
             "arrived": each.arrived,
             "expected": each.expected,
@@ -178,13 +180,20 @@ class _View:
             "values": counts if key == "agrees_partly" else {},
         }
 
+    def guessable(self, values: Array) -> dict[str, Any]:
+        """A matrix that a reader can fill in before it is shown: small, finite, with the exact numbers."""
+        matrix = self.matrix(values)
+        if matrix["names"] is None and values.size <= MOST_GUESSES and np.isfinite(values).all():
+            matrix["exact"] = values.reshape(len(matrix["rows"]), -1).tolist()
+        return matrix
+
     def matrix(self, values: Array, *, slots: Slots | None = None, uncertainty: Array | None = None) -> dict[str, Any]:
         """An array as rows of texts, or as named facts where it is too large."""
         if not fits(values.shape):
             facts = dict(summary(values))
             if slots is not None:
                 facts = dict(zip(slots.names or (), gradient_texts(self.replay, slots, values), strict=True))
-            return {"names": list(facts), "rows": [[text] for text in facts.values()], "plane": 0}
+            return {"names": list(facts), "rows": [[text] for text in facts.values()], "plane": 0, "exact": None}
         texts = number_texts(self.replay, values)
         if uncertainty is not None:  # rounding of an exact zero
             pairs = zip(texts, values.ravel().tolist(), uncertainty.ravel().tolist(), strict=True)
@@ -193,7 +202,7 @@ class _View:
             ]
         columns = values.shape[-1] if values.ndim else 1
         rows = [texts[start : start + columns] for start in range(0, len(texts), columns)]
-        return {"names": None, "rows": rows, "plane": values.shape[-2] if values.ndim == 3 else 0}
+        return {"names": None, "rows": rows, "plane": values.shape[-2] if values.ndim == 3 else 0, "exact": None}
 
 
 def _doubtful(text: str, value: float, doubt: float) -> str:
@@ -252,7 +261,7 @@ def _picture(
     """The SVG with everything that will change marked, and the prefix of its ids."""
     dot = to_dot(step_graph(replay, states, direction="TB", theme="auto", arrows=False))
     root = ElementTree.fromstring(render(dot, "svg").data)
-    by_id = replay.graph.by_id()
+    by_id = replay.nodes
     edges = {f"e{number}": edge for number, edge in enumerate(replay.graph.edges)}
     numbers = {step.tensor: step.number for step in replay.steps}
     for group in root.iter(f"{SVG}g"):
@@ -314,6 +323,12 @@ def _mark_texts(group: ElementTree.Element, identity: str, texts: list[str], slo
         element.set("x", f"{max(float(corner.partition(',')[0]) for corner in corners) - PADDING:.2f}")
         element.set("text-anchor", "end")
     signs[0].set("data-sign", identity)
+    if slots.names is not None:
+        # Both blocks name their rows; the gradient's stands last, its caption before it, then that of the values.
+        last = len(elements) - 2 * len(texts)
+        for element in [*elements[last::2], *elements[last - 1 - 2 * len(texts) : last - 1 : 2]]:
+            if _plain(element) in FACTS:
+                element.set("data-fact", _plain(element))
     filled = [child for child in group if child.tag == f"{SVG}polygon" and child.get("fill", "none") != "none"]
     filled[-1].set("class", "ground")
 

@@ -72,8 +72,9 @@ class _Writer:
 
     def step(self, step: ReplayStep) -> Iterator[str]:
         yield self.ruler(f"{step.number}/{len(self.replay)}  {self.made(step)}")
-        given = ["   given"] if step.number == 1 else []
-        parts = [f"{self.derivative(step.name)} = ", self.array(step.upstream), *given, *self.checked(step)]
+        parts: list[str | Block] = [f"{self.derivative(step.name)} = ", self.array(step.upstream)]
+        parts += ["   given"] if step.number == 1 else []
+        parts += self.checked(step)
         yield from self.flow(parts, 2)
         if not step.maker:
             yield "  a leaf: the way ends here, this is its gradient"
@@ -84,18 +85,12 @@ class _Writer:
         name, derivative = self.name(sent.tensor), self.derivative(self.replay.name_of(sent.tensor))
         rule = f"   {sent.formula}" if sent.formula else ""
         yield from self.wrapped(f"→ {name} ({sent.parameter}){rule}", 2)
+        parts: list[str | Block] = [f"{derivative}: "]
         if sent.before is None:
-            sums = [f"{derivative}: ", f"{NOT_COMPUTED}  →  ", self.array(sent.after)]
+            parts += [f"{NOT_COMPUTED}  →  ", self.array(sent.after)]
         else:
-            sums = [
-                f"{derivative}: ",
-                self.array(sent.before),
-                " + ",
-                self.array(sent.value),
-                " = ",
-                self.array(sent.after),
-            ]
-        yield from self.flow([*sums, f"   {_progress(sent)}"], 4)
+            parts += [self.array(sent.before), " + ", self.array(sent.value), " = ", self.array(sent.after)]
+        yield from self.flow([*parts, f"   {_progress(sent)}"], 4)
 
     def made(self, step: ReplayStep) -> str:
         """How a tensor was computed, such as `P (1, 2) = softmax(S)`."""
@@ -179,17 +174,15 @@ def call_text(replay: Replay, step: ReplayStep) -> str:
     if not step.maker:
         return ""
     parts = []
-    for edge in replay.graph.edges:
-        if edge.head != step.maker:
-            continue
-        node = replay.graph.node(edge.tail)
+    for edge in replay.operands.get(step.maker, ()):
+        node = replay.nodes[edge.tail]
         if node.name or node.requires_grad:
             parts.append(shorten(visible(node.name or node.id), NAME_WIDTH, where="middle"))
         elif node.shape or node.value is None:
             parts.append(edge.parameter)
         else:
             parts.append(replay.write(node.value.item()))
-    options = [f"{name}={value}" for name, value in replay.graph.node(step.maker).options]
+    options = [f"{name}={value}" for name, value in replay.nodes[step.maker].options]
     return f"{step.operation}({', '.join([*parts, *options])})"
 
 

@@ -66,7 +66,9 @@
     if (shown) for (const node of step.inputs) drawn(node).classList.add("fresh");
     articles.forEach((article, place) => {
       article.hidden = place !== current;
-      article.classList.toggle("hiding", place === current && !shown);
+      const hiding = place === current && !shown;
+      if (hiding) ask(article);
+      article.classList.toggle("hiding", hiding);
     });
     slider.value = String(current + 1);
     replay.querySelector(".count").textContent = `${current + 1} / ${steps.length}`;
@@ -96,14 +98,61 @@
     });
   }
 
+  // Answers are read as on paper: 3/4, −0.75, ln 3, 2√2.
+  function read(text) {
+    const written = text.trim().replace(/[−–]/g, "-").replace(/,/g, ".").replace(/\s+/g, "");
+    const one = (part) => {
+      const found = /^(-?)(\d*\.?\d*(?:e-?\d+)?)(?:(ln|√|sqrt)\(?(\d+\.?\d*)\)?)?$/i.exec(part);
+      if (found === null || (found[2] === "" && found[3] === undefined)) return NaN;
+      const times = found[2] === "" ? 1 : Number(found[2]);
+      const base = found[3] === undefined ? 1 : /ln/i.test(found[3]) ? Math.log(Number(found[4])) : Math.sqrt(Number(found[4]));
+      return (found[1] ? -1 : 1) * times * base;
+    };
+    const parts = written.split("/").map(one);
+    return parts.length === 2 ? parts[0] / parts[1] : parts.length === 1 ? parts[0] : NaN;
+  }
+
+  function ask(article) {
+    for (const cell of article.querySelectorAll(".guess td")) {
+      cell.classList.remove("right", "missed");
+      cell.removeAttribute("title");
+      if (cell.querySelector("input") === null) cell.append(document.createElement("input"));
+      const input = cell.querySelector("input");
+      input.autocomplete = "off";
+      input.setAttribute("aria-label", page.say("js_guess", { row: cell.parentElement.rowIndex + 1, column: cell.cellIndex + 1 }));
+    }
+  }
+
+  function mark(article) {
+    let right = 0;
+    let all = 0;
+    for (const input of article.querySelectorAll(".guess input")) {
+      const cell = input.closest("td");
+      if (input.value.trim() !== "") {
+        const exact = Number(cell.dataset.exact);
+        const good = Math.abs(read(input.value) - exact) <= 0.01 * Math.max(Math.abs(exact), 0.01);
+        cell.classList.add(good ? "right" : "missed");
+        cell.title = input.value;
+        right += good;
+        all += 1;
+      }
+      input.remove();
+    }
+    return all === 0 ? "" : ` ${page.say("js_score", { right, all })}`;
+  }
+
   function go(index) {
+    mark(articles[current]);
     revealed = false;
     show(index);
   }
 
   function reveal() {
+    if (shown) return;
     revealed = true;
+    const score = mark(articles[current]);
     show(current);
+    live.textContent += score;
   }
 
   const moves = { first: () => go(0), previous: () => go(current - 1), next: () => go(current + 1), last: () => go(steps.length - 1) };
@@ -123,6 +172,9 @@
     }
   });
   slider.addEventListener("input", () => go(Number(slider.value) - 1));
+  replay.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.matches(".guess input")) reveal();
+  });
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
     if (event.target.closest("input, textarea, select, .wide")) return;
@@ -165,7 +217,16 @@
   }
 
   for (const element of replay.querySelectorAll(".controls, .keys, .zoom")) element.hidden = false;
-  page.onLanguage(announce);
+  function nameFacts() {
+    for (const element of svg.querySelectorAll("[data-fact]")) element.textContent = page.say(`js_${element.dataset.fact}`);
+  }
+
+  page.onLanguage(() => {
+    announce();
+    nameFacts();
+    if (!shown) ask(articles[current]);
+  });
+  nameFacts();
   const asked = articles.findIndex((article) => `#${article.id}` === location.hash);
   show(Math.max(0, asked), { scroll: false });
   resize(Math.max(0.6, Math.min(1, (pane.clientWidth - 12) / natural)));
