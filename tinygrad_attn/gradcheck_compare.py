@@ -53,12 +53,12 @@ class Check:
         outputs, leaves = self.record(function, variables)
         upstreams = [_uneven(plain(output), generator) for output in outputs]
         analytic = self._pull_twice(outputs, leaves, upstreams, variables, order)
+        cancelled = _cancelled(outputs, upstreams)
         evaluate = self._evaluator(function, variables)
         base = self._settled(evaluate, outputs, variables, order)
         upstream = _vector(upstreams)
         arrays = [variable.array for variable in variables]
         noise = noise_of(evaluate, arrays, base, generator)
-        cancelled = _cancelled(outputs, upstreams)
         rounding = SAFETY * max(noise * float(np.sum(np.abs(upstream))), cancelled)
         checks = []
         kinks: list[Fault] = []

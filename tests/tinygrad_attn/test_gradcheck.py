@@ -91,6 +91,14 @@ def test_parameters_of_a_module_are_checked_where_they_stand() -> None:
     assert layer.weight.grad is None
 
 
+def test_parameters_whose_memory_is_watched_are_given_back_as_they_were() -> None:
+    array = np.array([0.5, 2.0])
+    weight = Tensor.from_numpy(array, requires_grad=True, name="weight")
+    report = ta.gradgradcheck(lambda x: ta.exp(x * weight), [1.0, -1.0], parameters=[weight])
+    assert "weight" in names(report)
+    assert array.tolist() == [0.5, 2.0]
+
+
 def test_python_floats_and_nested_lists_are_inputs() -> None:
     assert ta.gradcheck(lambda x, y: x * y, 2.0, [[1.0, 2.0]]).elements == 3
 
