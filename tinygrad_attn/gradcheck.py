@@ -64,8 +64,8 @@ def gradcheck(
 
     >>> import tinygrad_attn as ta
     >>> print(gradcheck(ta.multiply, [1.0, 2.0], [3.0, -1.0]))  # doctest: +ELLIPSIS
-    multiply: gradients agree with central differences
-      order  input  shape  compared  relative error  absolute error
+    multiply: gradients agree with central differences (largest errors)
+      order  input  shape  compared  relative  absolute
       1      a      (2,)   2         ...
       1      b      (2,)   2         ...
     """

@@ -78,13 +78,13 @@ class GradcheckReport:
         return max((check.max_absolute_error for check in self.checks), default=0.0)
 
     def __str__(self) -> str:
-        rows = [("order", "input", "shape", "compared", "relative error", "absolute error", "")]
+        rows = [("order", "input", "shape", "compared", "relative", "absolute", "")]
         for check in self.checks:
             notes = [f"{check.excluded} excluded"] if check.excluded else []
             notes += [f"{check.unresolved} unresolved"] if check.unresolved else []
             numbers = (f"{check.max_relative_error:.1e}", f"{check.max_absolute_error:.1e}", ", ".join(notes))
             rows.append((str(check.order), check.name, str(check.shape), str(check.elements), *numbers))
-        return f"{self.function}: gradients agree with central differences\n{table(rows)}"
+        return f"{self.function}: gradients agree with central differences (largest errors)\n{table(rows)}"
 
 
 @dataclass(frozen=True)

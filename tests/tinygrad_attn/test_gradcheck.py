@@ -300,7 +300,7 @@ def test_a_report_is_a_table_that_fits_a_terminal() -> None:
         ta.attention, *(RNG.normal(size=(2, 2, 3)) for _ in range(3)), None, None, None, scale=0.5
     )
     text = str(report)
-    assert text.startswith("attention: gradients agree with central differences\n  order  input")
+    assert text.startswith("attention: gradients agree with central differences (largest errors)\n  order  input")
     assert all(len(line) <= 80 for line in text.splitlines())
     assert report.max_relative_error < 1e-6
     assert report.elements == sum(check.elements for check in report.checks)
