@@ -24,17 +24,15 @@ def assert_equals_torch(name: str, theirs: Function, seed: int) -> None:
     chooser = RandomChooser(rng)
     inputs = operation.domain(chooser)
     options = {option: draw(chooser, inputs) for option, draw in operation.option_domains.items()}
-    ours = [
-        Tensor(x, requires_grad=x.dtype == np.float64 and p in operation.rules) for x, p in zip_names(operation, inputs)
-    ]
-    twins = [torch.tensor(x, requires_grad=t.requires_grad) for x, t in zip(inputs, ours, strict=True)]
+    ours = [as_tensor(x, parameter in operation.rules) for x, parameter in zip_names(operation, inputs)]
+    twins = [t if t is None else torch.tensor(t.numpy(), requires_grad=t.requires_grad) for t in ours]
     out, twin = operation(*ours, **options), theirs(*twins, **options)
     if twin is None:  # the two differ here on purpose; a test of its own says how
         return
     close(out, twin, 1e-11)
     # The square makes even linear functions curved, so that the second derivative says something.
     upstream = rng.standard_normal(out.shape)
-    mine, others = [x for x in ours if x.requires_grad], [x for x in twins if x.requires_grad]
+    mine, others = ([x for x in each if x is not None and x.requires_grad] for each in (ours, twins))
     found = ta.gradients(np.sum(out * out * upstream), mine, create_graph=True)
     expected = torch.autograd.grad((twin * twin * torch.tensor(upstream)).sum(), others, create_graph=True)
     directions = [rng.standard_normal(x.shape) for x in mine]
@@ -48,7 +46,15 @@ def assert_equals_torch(name: str, theirs: Function, seed: int) -> None:
 
 def zip_names(operation: Any, inputs: tuple[Any, ...]) -> Any:
     """Pairs of an input and the name of its parameter."""
-    return zip((np.asarray(x) for x in inputs), operation.parameters, strict=True)
+    return zip(inputs, operation.parameters, strict=True)
+
+
+def as_tensor(value: Any, has_rule: bool) -> Any:
+    """A Tensor, which requires a gradient if it can have one; an operand that was left out stays None."""
+    if value is None:
+        return None
+    array = np.asarray(value)
+    return Tensor(array, requires_grad=array.dtype == np.float64 and has_rule)
 
 
 def close(ours: Any, theirs: Any, tolerance: float) -> None:

@@ -85,6 +85,7 @@ from tinygrad_attn.ops.matrix import diag, diagflat, diagonal, matrix_transpose,
 from tinygrad_attn.ops.normalise import layer_norm, rms_norm
 from tinygrad_attn.ops.piecewise import absolute, clip, fmod, masked_fill, maximum, minimum, remainder, where
 from tinygrad_attn.ops.products import kron, matrix_power, matvec, multi_dot, vecdot, vecmat
+from tinygrad_attn.ops.recurrent import gru_sequence, gru_step
 from tinygrad_attn.ops.reduce import cumprod, cumsum, logsumexp, max, mean, min, prod, std, sum, var
 from tinygrad_attn.ops.repeat import fliplr, flipud, pad, repeat, roll, rot90, tile
 from tinygrad_attn.ops.scaled_dot_product import scaled_dot_product_attention
@@ -192,6 +193,8 @@ __all__ = [
     "gelu",
     "gelu_tanh",
     "getitem",
+    "gru_sequence",
+    "gru_step",
     "hardswish",
     "hsplit",
     "hstack",
