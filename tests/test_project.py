@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 import tinygrad_attn
+from tests.conftest import require
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,6 +24,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
 PACKAGES = ["tinygrad_attn", "transformer", "viz"]
 SOURCES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -206,14 +209,23 @@ def test_the_two_commands_stand_on_the_first_screen_of_the_readme(readme: str) -
 
 
 @pytest.mark.parametrize("paper", ["README.md", "CONTRIBUTING.md"])
-def test_the_examples_in_the_papers_run(paper: str) -> None:
+def test_the_examples_in_the_papers_run_one_after_the_other(paper: str, tmp_path: Path) -> None:
+    require("matplotlib")
     text = (ROOT / paper).read_text(encoding="utf-8")
     examples = re.findall(r"^( *)```python\n(.*?)^\1```", text, flags=re.MULTILINE | re.DOTALL)
     assert examples
-    for _, example in examples:
-        command = [sys.executable, "-c", textwrap.dedent(example)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+    program = "\n".join(textwrap.dedent(example) for _, example in examples)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("paper", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS)])
+def test_every_link_in_the_papers_leads_somewhere(paper: str) -> None:
+    text = (ROOT / paper).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    assert [target for target in targets if not (ROOT / paper).parent.joinpath(target).exists()] == []
 
 
 def test_the_readme_lists_the_extras_that_exist(readme: str, pyproject: dict[str, Any]) -> None:
