@@ -18,6 +18,7 @@ from tinygrad_attn.errors import RenderError
 
 from .dot import to_dot
 from .escape import shorten, visible
+from .graph import GraphNode
 from .numbers import NOT_COMPUTED, significant
 from .page import TEMPLATES, Words, render_page
 from .page import _markup as markup_type
@@ -272,7 +273,7 @@ def _picture(
             _mark_outline(group)
             if identity in slots:
                 texts = gradient_texts(replay, slots[identity], states[identity].gradient)
-                _mark_texts(group, identity, texts, slots[identity], sign(states[identity], numbers[identity]))
+                _mark_texts(group, by_id[identity], texts, slots[identity], sign(states[identity], numbers[identity]))
         elif group.get("class") == "edge" and identity in edges:
             edge = edges[identity]
             maker = edge.tail if edge.operand is None else edge.head
@@ -305,24 +306,22 @@ def _mark_outline(group: ElementTree.Element) -> None:
         child.set("class", "outline")
 
 
-def _mark_texts(group: ElementTree.Element, identity: str, texts: list[str], slots: Slots, mark: str) -> None:
+def _mark_texts(group: ElementTree.Element, node: GraphNode, texts: list[str], slots: Slots, mark: str) -> None:
     """Marks the texts of a label that change: the gradient's numbers, which stand last, and the sign in the header."""
     elements = [child for child in group.iter(f"{SVG}text")]
     stride = 1 if slots.names is None else 2
     numbers = elements[len(elements) - len(texts) * stride :][stride - 1 :: stride]
-    signs = [element for element in elements if _plain(element) == mark]
-    if [_plain(element) for element in numbers] != texts or not signs:
-        raise RenderError(
-            f"replay: the picture that Graphviz drew does not hold the texts of {identity} in their order"
-        )
+    found = elements[2 if node.shape else 1]  # after the name and the shape
+    if [_plain(element) for element in numbers] != texts or _plain(found) != mark:
+        raise RenderError(f"replay: the picture that Graphviz drew does not hold the texts of {node.id} in their order")
     cells = dict(zip(list(group)[1:], list(group), strict=False))  # each text follows the frame of its cell
     for element in numbers:
-        element.set("data-gradient", identity)
+        element.set("data-gradient", node.id)
         corners = cells[element].get("points", "").split()
         # Numbers of another length are to end where this one does.
         element.set("x", f"{max(float(corner.partition(',')[0]) for corner in corners) - PADDING:.2f}")
         element.set("text-anchor", "end")
-    signs[0].set("data-sign", identity)
+    found.set("data-sign", node.id)
     if slots.names is not None:
         # Both blocks name their rows; the gradient's stands last, its caption before it, then that of the values.
         last = len(elements) - 2 * len(texts)

@@ -77,7 +77,7 @@ class _Writer:
         parts += self.checked(step)
         yield from self.flow(parts, 2)
         if not step.maker:
-            yield "  a leaf: the way ends here, this is its gradient"
+            yield from self.wrapped("a leaf: the way ends here, this is its gradient", 2)
         for contribution in step.contributions:
             yield from self.contribution(contribution)
 

@@ -191,12 +191,13 @@
     lit = node ? byNode.get(node) || [] : [];
     for (const element of lit) element.classList.add("lit");
   }
-  const nodeAt = (event) => event.target.closest?.("[data-node]")?.getAttribute("data-node");
-  document.addEventListener("pointerover", (event) => light(nodeAt(event)));
-  document.addEventListener("focusin", (event) => light(nodeAt(event)));
+  const nodeAt = (element) => element?.closest?.("[data-node]")?.getAttribute("data-node");
+  // Scrolling moves the pointer onto something else, too; then the focus counts.
+  document.addEventListener("pointerover", (event) => light(nodeAt(event.target) || nodeAt(document.activeElement)));
+  document.addEventListener("focusin", (event) => light(nodeAt(event.target)));
   document.addEventListener("focusout", () => light(null));
   svg.addEventListener("click", (event) => {
-    const node = nodeAt(event);
+    const node = nodeAt(event.target);
     if (stepOf.has(node)) go(stepOf.get(node));
   });
   document.querySelector(".ledger").addEventListener("click", (event) => {
