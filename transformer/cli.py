@@ -32,6 +32,7 @@ examples:
   tinygrad-attn lesson --open
   tinygrad-attn predict "Tuesday, December 1, 2026"
   tinygrad-attn graph self --out self.svg
+  tinygrad-attn backward self --out backward.html
   tinygrad-attn gradcheck softmax attention
 
 `tinygrad-attn COMMAND --help` says more about each command.""",
@@ -41,9 +42,9 @@ examples:
   tinygrad-attn lesson --text "2026년 12월 1일 화요일" --lang ko --open
   tinygrad-attn lesson --out monday --seed 7
 
-DIR then holds index.html (the lesson; needs no network), attention_head.svg,
-cross_attention.svg and cross_attention.png. The trained model is kept for
-`tinygrad-attn predict`.""",
+DIR then holds index.html (the lesson; needs no network), backward.html (the
+backward pass, step by step), attention_head.svg, cross_attention.svg and
+cross_attention.png. The trained model is kept for `tinygrad-attn predict`.""",
     "train": """\
 examples:
   tinygrad-attn train
@@ -66,6 +67,12 @@ examples:
 head   one query looks at two keys
 self   self-attention of two tokens with a causal mask
 cross  cross-attention: one decoder state looks at three encoder states""",
+    "backward": """\
+examples:
+  tinygrad-attn backward
+  tinygrad-attn backward self --out backward.html
+
+The same examples as for `tinygrad-attn graph`.""",
     "gradcheck": """\
 examples:
   tinygrad-attn gradcheck
@@ -153,6 +160,12 @@ def parser() -> argparse.ArgumentParser:
     graph.add_argument("example", nargs="?", choices=("head", "self", "cross"), default="head", help="(%(default)s)")
     graph.add_argument(
         "--out", metavar="FILE", help="ends in .svg, .png, .pdf, .html or .dot; - for DOT text (EXAMPLE.svg)"
+    )
+
+    backward = _command(commands, "backward", "go back through an attention head, one step at a time")
+    backward.add_argument("example", nargs="?", choices=("head", "self", "cross"), default="head", help="(%(default)s)")
+    backward.add_argument(
+        "--out", metavar="FILE", type=Path, help="a page (.html) or text (.txt); prints it if left out"
     )
 
     gradcheck = _command(commands, "gradcheck", "compare gradient rules with numerical derivatives")

@@ -22,7 +22,7 @@ from transformer.cli import main
 from viz.escape import display_width
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ["lesson", "train", "predict", "graph", "gradcheck"]
+COMMANDS = ["lesson", "train", "predict", "graph", "backward", "gradcheck"]
 
 
 class Told:
@@ -253,6 +253,28 @@ def test_a_loss_that_is_not_finite_leaves_the_good_checkpoint(run: Run, monkeypa
     assert Path("m.safetensors").read_bytes() == good
 
 
+# --- backward ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("example", ["head", "self", "cross"])
+def test_backward_prints_every_step_in_fractions(run: Run, example: str) -> None:
+    told = run("backward", example)
+    assert told.code == 0, told.err
+    assert "∂L/∂P" in told.out and "/4" in told.out and "agree" in told.out
+    assert_fits(told.out)
+
+
+def test_backward_writes_a_page(run: Run) -> None:
+    require("jinja2")
+    told = run("backward", "self", "--out", "b.html")
+    assert told.code == 0, told.err
+    assert "<!doctype html>" in Path("b.html").read_text(encoding="utf-8")
+
+
+def test_backward_refuses_another_kind_of_file(run: Run) -> None:
+    assert_one_line(run("backward", "--out", "b.png"), ".html or .txt")
+
+
 # --- lesson ------------------------------------------------------------------------------------------------------
 
 
@@ -271,6 +293,7 @@ def test_the_lesson_writes_its_files_and_leaves_others_alone(run: Run) -> None:
     assert told.code == 0, told.err
     assert sorted(file.name for file in Path("out").iterdir()) == [
         "attention_head.svg",
+        "backward.html",
         "cross_attention.png",
         "cross_attention.svg",
         "index.html",

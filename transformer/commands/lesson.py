@@ -14,7 +14,7 @@ from transformer.checkpoint import last_training, save_training
 from transformer.commands.train import introduce, new_trainer, report, train_and_keep
 from transformer.lessons.dates import DatesLesson, build_lesson, choose_text
 from transformer.lessons.page import lesson_page
-from transformer.lessons.pictures import attention_head_picture, cross_attention_picture
+from transformer.lessons.pictures import attention_head_picture, attention_head_replay, cross_attention_picture
 from transformer.lessons.publish import check_folder, publish
 from transformer.lessons.terminal import has_colours, loop_table
 from transformer.tasks import DatesTask
@@ -71,6 +71,7 @@ def _files(lesson: DatesLesson, language: str) -> dict[str, bytes]:
     )
     return {
         "index.html": lesson_page(lesson, language=language).encode("utf-8"),
+        "backward.html": attention_head_replay("self").html(language=language).encode("utf-8"),
         "attention_head.svg": attention_head_picture("head", lesson.head).svg().encode("utf-8"),
         "cross_attention.svg": cross.svg().encode("utf-8"),
         "cross_attention.png": cross.png(),

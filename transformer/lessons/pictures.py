@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from transformer.lessons.attention_head import EXAMPLES, AttentionHead
-from viz import Figure, GraphFigure, attention_map, draw_graph
+from transformer.lessons.attention_head import EXAMPLES, AttentionHead, pencil
+from viz import Figure, GraphFigure, Replay, attention_map, draw_graph, replay
 
 
 def attention_head_picture(name: str, head: AttentionHead | None = None) -> GraphFigure:
@@ -25,6 +25,15 @@ def attention_head_picture(name: str, head: AttentionHead | None = None) -> Grap
         direction="TB",  # fits a page, and a phone
         title=f"One attention head with its gradients: {EXAMPLES[name].summary}",
     )
+
+
+def attention_head_replay(name: str) -> Replay:
+    """The backward pass through one of the example heads, step by step, with its numbers as fractions.
+
+    Args:
+        name: a key of `EXAMPLES`.
+    """
+    return replay(EXAMPLES[name].run().loss, number=pencil)
 
 
 def cross_attention_picture(
