@@ -64,6 +64,47 @@ def test_layer_norm_agrees(shape, eps, dtype):
     assert_layers_agree(nn.LayerNorm(6, eps, dtype=dtype), theirs, x, 4 * tolerance(dtype))
 
 
+@pytest.mark.parametrize("eps", [1e-5, 1e-2])
+@pytest.mark.parametrize("shape", [(6,), (2, 3, 6), (0, 6)])
+def test_rms_norm_agrees(shape, eps, dtype):
+    rng = np.random.default_rng(0)
+    x = rng.normal(2.0, 3.0, size=shape).astype(dtype)
+    theirs = torch.nn.RMSNorm(6, eps=eps, dtype=of(dtype))
+    with torch.no_grad():
+        theirs.weight.copy_(torch.tensor(rng.normal(size=6)))
+    assert_layers_agree(nn.RMSNorm(6, eps, dtype=dtype), theirs, x, 4 * tolerance(dtype))
+
+
+def test_difference_the_eps_of_rms_norm_does_not_depend_on_the_dtype():
+    """PyTorch's is the dtype's own, so that its vectors of zeros have slopes of 3,000 or 7e7; ours is LayerNorm's."""
+    assert torch.nn.RMSNorm(6).eps is None and nn.RMSNorm(6).eps == torch.nn.LayerNorm(6).eps
+
+
+ACTIVATIONS = {
+    "ReLU": (),
+    "LeakyReLU": (0.2,),
+    "GELU": (),
+    "SiLU": (),
+    "Sigmoid": (),
+    "Tanh": (),
+    "Softplus": (),
+    "Identity": (),
+    "Flatten": (),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_have_pytorchs_names_and_values(name, dtype):
+    x = np.random.default_rng(0).normal(0.0, 3.0, size=(2, 3, 5)).astype(dtype)
+    ours, theirs = getattr(nn, name)(*ACTIVATIONS[name]), getattr(torch.nn, name)(*ACTIVATIONS[name])
+    assert_layers_agree(ours, theirs, x, tolerance(dtype))
+
+
+def test_the_tanh_form_of_gelu_agrees(dtype):
+    x = np.random.default_rng(0).normal(0.0, 3.0, size=(2, 3, 5)).astype(dtype)
+    assert_layers_agree(nn.GELU("tanh"), torch.nn.GELU("tanh"), x, tolerance(dtype))
+
+
 @pytest.mark.parametrize("padding", [None, 0, 2])
 @pytest.mark.parametrize("shape", [(4,), (2, 3), (0,), ()])
 def test_embedding_agrees_with_repeated_and_padding_ids(shape, padding, dtype):

@@ -137,6 +137,41 @@ class LayerNorm(Module):
         return f"{self.dim}, eps={self.eps}"
 
 
+class RMSNorm(Module):
+    """Each vector along the last axis with mean square 1, then scaled; a layer norm that does not centre.
+
+    y = x / √(mean x² + eps) ∘ weight
+
+    Divergence from PyTorch, whose eps is the dtype's if left out: ours is `LayerNorm`'s.
+
+    Args:
+        dim: length of the last axis.
+        eps: added to the mean square, inside the root.
+        dtype: of the parameter; the default dtype if left out.
+    Attributes:
+        weight: (dim,), ones at first.
+    Source:
+        Zhang and Sennrich (2019), arXiv:1910.07467, equation 4.
+    """
+
+    decays = False
+
+    def __init__(self, dim: int, eps: float = 1e-5, *, dtype: DTypeLike | None = None) -> None:
+        check_size("RMSNorm", dim=dim)
+        if not eps >= 0:
+            raise OptionError(f"RMSNorm: eps must not be negative\n  given {eps}")
+        self.dim, self.eps = dim, eps
+        self.weight = Parameter(init.ones((dim,), dtype=dtype))
+
+    def forward(self, x: Input) -> Any:
+        """(..., dim) -> (..., dim)."""
+        return ops.rms_norm(x, self.weight, eps=self.eps)
+
+    def extra_repr(self) -> str:
+        """Length and eps."""
+        return f"{self.dim}, eps={self.eps}"
+
+
 class Dropout(Module):
     """In training, elements zeroed at random and the rest scaled by 1/(1 − p); in evaluation, the identity.
 
@@ -146,8 +181,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5, *, rng: np.random.Generator | None = None) -> None:
-        if not 0.0 <= p <= 1.0:
-            raise OptionError(f"Dropout: p is the probability of dropping and must lie in [0, 1]\n  given {p}")
+        check_probability("Dropout", p=p)
         self.p, self.rng = p, rng
 
     def forward(self, x: Input) -> Any:
@@ -157,6 +191,13 @@ class Dropout(Module):
     def extra_repr(self) -> str:
         """The probability."""
         return f"p={self.p}"
+
+
+def check_probability(layer: str, **probabilities: float) -> None:
+    """Raise unless every one lies in [0, 1]."""
+    for name, p in probabilities.items():
+        if not 0.0 <= p <= 1.0:
+            raise OptionError(f"{layer}: {name} is the probability of dropping and must lie in [0, 1]\n  given {p}")
 
 
 def check_size(layer: str, **sizes: int) -> None:

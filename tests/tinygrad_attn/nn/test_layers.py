@@ -35,6 +35,21 @@ def test_layer_norm_gives_mean_zero_and_variance_one(dim, shape, seed):
     np.testing.assert_allclose(out.var(axis=-1), 1.0, rtol=1e-6)
 
 
+@given(sizes, leading, st.integers(0, 2**32 - 1))
+def test_rms_norm_gives_mean_square_one_and_no_care_for_scale(dim, shape, seed):
+    x = np.random.default_rng(seed).normal(3.0, 5.0, size=(*shape, dim))
+    norm = nn.RMSNorm(dim, eps=0.0, dtype=np.float64)
+    np.testing.assert_allclose(np.mean(norm(x).numpy() ** 2, axis=-1), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(norm(1e3 * x).numpy(), norm(x).numpy(), rtol=1e-9)
+
+
+def test_rms_norm_of_zeros_is_zeros_with_finite_gradients():
+    layer, x = nn.RMSNorm(3, dtype=np.float64), Tensor(np.zeros((2, 3)), requires_grad=True)
+    layer(x).backward(np.ones((2, 3)))
+    assert not layer(x).numpy().any()
+    np.testing.assert_allclose(x.grad, 1 / np.sqrt(1e-5), rtol=1e-12)
+
+
 @given(sizes, sizes, leading, st.data())
 def test_embedding_reads_rows(count, dim, shape, data):
     ids = np.array(data.draw(st.lists(st.integers(0, count - 1), min_size=9, max_size=9))).repeat(3)
@@ -98,6 +113,8 @@ def test_a_wrong_length_is_named_with_the_parameter():
         Model().query(np.ones((2, 3), np.float32))
     with pytest.raises(ShapeError):
         nn.LayerNorm(4)(np.ones((2, 3), np.float32))
+    with pytest.raises(ShapeError, match=r"gain \(weight\) +\(4,\)"):
+        nn.RMSNorm(4)(np.ones((2, 3), np.float32))
 
 
 @pytest.mark.parametrize(
@@ -121,6 +138,8 @@ def test_ids_outside_the_table_are_refused(ids, error):
         lambda: nn.LayerNorm(0),
         lambda: nn.LayerNorm(2, eps=-1.0),
         lambda: nn.LayerNorm(2, eps=float("nan")),
+        lambda: nn.RMSNorm(0),
+        lambda: nn.RMSNorm(2, eps=-1.0),
         lambda: nn.Dropout(1.5),
         lambda: nn.Dropout(float("nan")),
     ],
