@@ -144,6 +144,12 @@ class ArrayMethods:
     def __rtruediv__(self, other: Any) -> Tensor:
         return apply(np.divide, other, self)
 
+    def __mod__(self, other: Any) -> Tensor:
+        return apply(np.remainder, self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return apply(np.remainder, other, self)
+
     def __pow__(self, other: Any) -> Tensor:
         return apply(np.power, self, other)
 
@@ -201,13 +207,15 @@ class ArrayMethods:
         """Mean over `axis`."""
         return apply(np.mean, self, axis=axis, keepdims=keepdims)
 
-    def var(self, axis: Axis = None, keepdims: bool = False, *, correction: float = 0) -> Tensor:
-        """Variance over `axis`; divides by n − correction."""
-        return apply(np.var, self, axis=axis, keepdims=keepdims, correction=correction)
+    def var(self, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float = 0) -> Tensor:
+        """Variance over `axis`; divides by n − correction, which has the older name ddof too."""
+        named = {"correction": correction} if correction else {}
+        return apply(np.var, self, axis=axis, keepdims=keepdims, ddof=ddof, **named)
 
-    def std(self, axis: Axis = None, keepdims: bool = False, *, correction: float = 0) -> Tensor:
-        """Standard deviation over `axis`."""
-        return apply(np.std, self, axis=axis, keepdims=keepdims, correction=correction)
+    def std(self, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float = 0) -> Tensor:
+        """Standard deviation over `axis`; `correction` and `ddof` as in `var`."""
+        named = {"correction": correction} if correction else {}
+        return apply(np.std, self, axis=axis, keepdims=keepdims, ddof=ddof, **named)
 
     def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         """Largest value over `axis`; equal ones share the gradient."""

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import tinygrad_attn as ta
+from tinygrad_attn.errors import OptionError
 
 VALUES = np.array([[0.5, 2.0, 1.5], [3.0, 0.25, 1.0]])
 
@@ -22,6 +23,8 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "sum": lambda x: x.sum(axis=1, keepdims=True),
     "mean": lambda x: x.mean(0),
     "var": lambda x: x.var(axis=1),
+    "var with ddof": lambda x: x.var(axis=1, ddof=1),
+    "std with ddof": lambda x: x.std(ddof=2, keepdims=True),
     "std": lambda x: x.std(axis=-1, keepdims=True),
     "max": lambda x: x.max(axis=0),
     "min": lambda x: x.min(),
@@ -58,6 +61,8 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "*": lambda x: x * x,
     "r*": lambda x: 2.0 * x,
     "/": lambda x: x / 4.0,
+    "%": lambda x: x % 0.7,
+    "r%": lambda x: 7.1 % x,
     "r/": lambda x: 4.0 / x,
     "**": lambda x: x**2,
     "r**": lambda x: 2.0**x,
@@ -123,6 +128,9 @@ def test_correction_divides_by_one_less() -> None:
     x = variable([1.0, 2.0, 6.0])
     assert_allclose(x.var(correction=1).item(), 7.0)
     assert_allclose(x.std(correction=1).item(), np.sqrt(7.0))
+    for method in (x.var, x.std):
+        with pytest.raises(OptionError, match="two names of one thing"):
+            method(ddof=1, correction=1)
 
 
 def test_operators_with_what_is_no_number_are_typed_errors() -> None:
