@@ -160,6 +160,39 @@ def test_full_lengths_change_nothing() -> None:
             assert_array_equal(one.numpy(), other.numpy())
 
 
+# --- gradients -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lengths", [None, [3, 1], [0, 2]])
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_gradients_are_the_slopes_in_padded_batches(both_ways: bool, lengths: Any) -> None:
+    layer = nn.GRU(1, 2, 2, bidirectional=both_ways, rng=np.random.default_rng(0), dtype=np.float64)
+    x = np.random.default_rng(1).normal(size=(2, 3, 1))
+    hidden = np.random.default_rng(2).normal(size=(2 * len(layer.directions), 2, 2))
+    ta.gradcheck(lambda x, h: list(layer(x, h, lengths=lengths)), x, hidden, parameters=list(layer.parameters()))
+
+
+def test_second_derivatives_are_the_slopes_of_the_first() -> None:
+    layer = nn.GRU(1, 1, 2, bidirectional=True, rng=np.random.default_rng(0), dtype=np.float64)
+    x, hidden = np.random.default_rng(1).normal(size=(2, 3, 1)), np.zeros((4, 2, 1))
+    ta.gradcheck(lambda x, h: list(layer(x, h, lengths=[3, 1])), x, hidden, order=2)
+
+
+def test_run_with_primitive_operations_it_gives_the_same() -> None:
+    layer = gru(num_layers=2, bidirectional=True)
+    x, hidden = inputs(layer)
+    fused = layer(x, hidden, lengths=[4, 0, 2])
+    with ta.unfused():
+        for one, other in zip(fused, layer(x, hidden, lengths=[4, 0, 2]), strict=True):
+            assert_allclose(other.numpy(), one.numpy(), rtol=1e-11, atol=1e-14)
+
+
+def test_weight_decay_acts_on_the_matrices_and_leaves_the_biases() -> None:
+    decayed, kept = (group["params"] for group in ta.optim.decay_groups(gru(), 0.1))
+    assert sorted(p.name for p in decayed) == ["weight_hh_l0", "weight_ih_l0"]
+    assert sorted(p.name for p in kept) == ["bias_hh_l0", "bias_ih_l0"]
+
+
 # --- graph, training -------------------------------------------------------------------------------------------------
 
 
