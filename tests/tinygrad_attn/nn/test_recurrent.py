@@ -254,6 +254,12 @@ def test_it_learns_what_stood_at_the_beginning() -> None:
     assert ((head(layer(x)[1][0]).numpy() > 0) == wanted).mean() > 0.95
 
 
+def test_first_values_fill_the_range_that_the_size_of_the_state_gives() -> None:
+    for layer in (nn.GRU(30, 100), nn.GRUCell(30, 100), nn.RNNCell(30, 100)):
+        for name, values in layer.state_dict().items():
+            assert 0.9 < np.abs(values).max() * np.sqrt(100) <= 1.0, name
+
+
 # --- mistakes --------------------------------------------------------------------------------------------------------
 
 
@@ -262,7 +268,7 @@ def test_it_learns_what_stood_at_the_beginning() -> None:
     [
         (lambda g: g(np.ones((4, 3))), ShapeError, r"\(batch, length, 3\)[\s\S]*given \(4, 3\)[\s\S]*x\[None\]"),
         (lambda g: g(np.ones((3, 4, 2))), ShapeError, r"given \(3, 4, 2\)$"),
-        (lambda g: g(np.ones((3, 0, 3))), ShapeError, "at least one step"),
+        (lambda g: g(np.ones((3, 0, 3))), ShapeError, r"GRU: x must be .* at least one step"),
         (lambda g: g(np.ones((3, 4, 3)), np.ones((3, 2))), ShapeError, r"hidden  \(3, 2\)   expected \(1, 3, 2\)"),
         (lambda g: g(np.ones((3, 4, 3)), lengths=[1, 2]), ShapeError, r"expected \(3,\), given \(2,\)"),
         (lambda g: g(np.ones((3, 4, 3)), lengths=[1, 2, 5]), IndexRangeError, r"lie in \[0, 4\]\n  given \[1, 2, 5\]"),

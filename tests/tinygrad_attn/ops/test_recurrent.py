@@ -106,6 +106,13 @@ def test_a_padded_row_is_what_it_is_alone_and_its_state_stays(lengths: list[int]
         assert_array_equal(states[row, length:], np.broadcast_to(kept, (LENGTH - length, SIZE)))
 
 
+def test_one_operand_in_float64_is_enough_for_a_result_in_float64() -> None:
+    for position in range(4):
+        mixed = [ta.Tensor(x, dtype=np.float64 if i == position else np.float32) for i, x in enumerate(sequence())]
+        assert ta.gru_sequence(*mixed).dtype == np.float64
+        assert ta.gru_step(mixed[0][:, 0], *mixed[1:]).dtype == np.float64
+
+
 def test_the_lengths_may_be_changed_after_the_forward_pass() -> None:
     inputs, lengths = variables(sequence()), np.array([1, 2, 3])
     out = ta.gru_sequence(*inputs, lengths=lengths)
