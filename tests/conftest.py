@@ -18,18 +18,17 @@ from hypothesis import HealthCheck, settings
 
 import tinygrad_attn
 
-# Examples are counted, never timed: a busy machine must not turn a claim false.
-settings.register_profile(
-    "quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
-settings.register_profile(
-    "thorough",
-    max_examples=100,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-    print_blob=True,
-)
+# Examples are counted, never timed: a busy machine must not turn a claim false. The first two draw the same examples
+# every time, so that a red run is red again; the third looks for new ones.
+for _name, _examples, _derandomize in (("quick", 25, True), ("thorough", 100, True), ("explore", 300, False)):
+    settings.register_profile(
+        _name,
+        max_examples=_examples,
+        derandomize=_derandomize,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        print_blob=True,
+    )
 settings.load_profile(os.environ.get("TINYGRAD_ATTN_HYPOTHESIS_PROFILE", "quick"))
 
 # Programs, each with the names under which systems install it; any other requirement is a Python module.
