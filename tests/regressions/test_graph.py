@@ -375,7 +375,7 @@ FLOAT_METHODS: dict[str, tuple[Any, ...]] = {
     "__getitem__": (0,),
     **dict.fromkeys(["__neg__", "__pos__", "__abs__"], ()),
     **dict.fromkeys(["__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"], (2.0,)),
-    **dict.fromkeys(["__truediv__", "__rtruediv__", "__pow__", "__rpow__"], (2.0,)),
+    **dict.fromkeys(["__truediv__", "__rtruediv__", "__pow__", "__rpow__", "__mod__", "__rmod__"], (2.0,)),
     **dict.fromkeys(["__matmul__", "__rmatmul__"], (np.ones((2, 2)),)),
 }
 PLAIN_METHODS = {
