@@ -155,7 +155,8 @@ def test_the_numpy_function_on_tensors_equals_itself_on_arrays(
     on_arrays = function(*case.arguments(), *positional, **named)
     on_tensors = function(*case.arguments(case.tensors()), *positional, **named)
     assert isinstance(on_tensors, Tensor)
-    assert_same([on_tensors], [on_arrays])
+    rounding = 1e-13 if operation.name == "cholesky" else 0.0  # the symmetric part is summed in another order
+    assert_same([on_tensors], [on_arrays], rtol=rounding, atol=rounding)
 
 
 @given(data=st.data())
