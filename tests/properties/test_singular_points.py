@@ -100,6 +100,13 @@ POINTS = [
     # infinite inputs, and branches that are not taken
     at(ta.softmax, [-INF, -INF], value=[0.0, 0.0], x=[0.0, 0.0], kink=False),
     at(ta.softmax, [-INF, 0.0, 0.0], value=[0.0, *HALF], x=[0.0, 0.0, 0.0], kink=False),
+    at(
+        ta.log_softmax,
+        [[-INF, -INF], [0.0, -INF]],
+        value=[[-INF, -INF], [0.0, -INF]],
+        x=[[0.0, 0.0], [-1.0, 1.0]],
+        kink=False,
+    ),
     at(ta.logsumexp, [-INF, -INF], value=-INF, x=[0.0, 0.0], kink=False),
     at(ta.logsumexp, [-INF, 0.0], value=0.0, x=[0.0, 1.0], kink=False),
     at(ta.logaddexp, -INF, -INF, value=-INF, a=0.0, b=0.0, kink=False),

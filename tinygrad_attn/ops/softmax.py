@@ -40,14 +40,16 @@ def _(g: Any, y: Any, x: Any, *, axis: int) -> Any:
 def log_softmax(x: Any, *, axis: int = -1) -> Any:
     """Logarithm of the softmax, exact where the weight itself would round to zero.
 
-    yᵢ = xᵢ − ln Σⱼ e^xⱼ
+    yᵢ = xᵢ − ln Σⱼ e^xⱼ. A slice that is −∞ throughout stays −∞, the logarithm of the zeros that softmax gives it, and
+    its gradient is zero.
     """
     peak = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
-    shifted = x - np.where(np.isfinite(peak), peak, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+    shifted = x - np.where(np.equal(peak, -np.inf), 0.0, peak)
+    total = np.sum(np.exp(shifted), axis=axis, keepdims=True)
+    return shifted - np.log(np.where(np.equal(total, 0.0), 1.0, total))
 
 
 @log_softmax.gradient("x", formula="dx = dy − softmax(x) Σ dy")
 def _(g: Any, y: Any, x: Any, *, axis: int) -> Any:
-    return g - softmax(x, axis=axis) * np.sum(g, axis=axis, keepdims=True)
+    nothing = np.all(np.equal(y, -np.inf), axis=axis, keepdims=True)
+    return np.where(nothing, 0.0, g - softmax(x, axis=axis) * np.sum(g, axis=axis, keepdims=True))
