@@ -8,9 +8,9 @@
 (2, 2)
 """
 
-from tinygrad_attn import errors, nn, ops, optim
+from tinygrad_attn import diagnose, errors, nn, ops, optim
 from tinygrad_attn.checkpoint import checkpoint
-from tinygrad_attn.diagnose import detect_anomaly
+from tinygrad_attn.diagnose import detect_anomaly, why
 from tinygrad_attn.functional import grad, gradients, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from tinygrad_attn.gradcheck import check_operation, gradcheck, gradgradcheck
 from tinygrad_attn.graph import Node
@@ -34,6 +34,7 @@ __all__ = [
     "checkpoint",
     "default_rng",
     "detect_anomaly",
+    "diagnose",
     "enable_grad",
     "errors",
     "get_default_dtype",
@@ -58,5 +59,6 @@ __all__ = [
     "unfused",
     "value_and_grad",
     "vjp",
+    "why",
 ]
 __all__ += ops.__all__

@@ -15,6 +15,14 @@ Array = np.ndarray[Any, Any]
 TAME = (0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 0.25)
 WILD = (*TAME, -0.0, 60.0, -800.0, 1e-30, 1e30, np.inf, -np.inf, np.nan)
 
+
+def rows(x: Any) -> Any:
+    """`x`, which must have an axis: NumPy takes axis=-1 of a single number, and then means no axis."""
+    if x.ndim == 0:
+        raise ValueError
+    return x
+
+
 UNARY: dict[str, Callable[[Any], Any]] = {
     "relu": ta.relu,
     "sigmoid": ta.sigmoid,
@@ -36,11 +44,11 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "first": lambda x: x[:1],
     "twice": lambda x: x[np.array([0, 0])],
     "sort": lambda x: np.sort(x, -1),
-    "sum": lambda x: np.sum(x, axis=-1, keepdims=True),
-    "max": lambda x: np.max(x, axis=-1, keepdims=True),
+    "sum": lambda x: np.sum(rows(x), axis=-1, keepdims=True),
+    "max": lambda x: np.max(rows(x), axis=-1, keepdims=True),
     "mean": np.mean,
     "std": lambda x: np.std(x, axis=-1, keepdims=True),
-    "prod": lambda x: np.prod(x, axis=-1),
+    "prod": lambda x: np.prod(rows(x), axis=-1),
     "norm": lambda x: np.linalg.norm(x, axis=-1),
     "broadcast": lambda x: np.broadcast_to(x, (2, *x.shape)),
     "detach": lambda x: x.detach(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tinygrad_attn.graph import Node, sweep
 from tinygrad_attn.modes import ModeSwitch
+from tinygrad_attn.operation import Operation
 from tinygrad_attn.tensor import Tensor, plain
 
 Array = NDArray[Any]
@@ -45,11 +46,16 @@ class Use(NamedTuple):
     def reacts(self, where: Any, rng: np.random.Generator) -> Array:
         """Elements of the operand that get a gradient if some arrives at the places `where` of the result.
 
-        Random gradients are sent: with those that really arrive, or with ones, contributions may cancel.
+        Random gradients are sent: of those that really arrive, or of ones, contributions may cancel. A rule is linear
+        in the gradient; what comes back, and is not the sum of what comes back for two parts, is rounding error.
         """
         found = np.zeros(self.contribution.shape, dtype=bool)
+        tolerance = np.sqrt(np.finfo(self.contribution.dtype).eps)
         for _ in range(DRAWS):
-            found |= self.pull(np.where(where, random_gradient(self.out, rng), 0.0).astype(self.out.dtype)) != 0.0
+            one, other = (np.where(where, random_gradient(self.out, rng), 0.0).astype(self.out.dtype) for _ in "ab")
+            both = self.pull(one + other)
+            error = np.abs(both - self.pull(one) - self.pull(other))
+            found |= (both != 0.0) & ~(error > tolerance * np.abs(both))  # NaN is a reaction
             if found.all():
                 break
         return found
@@ -65,13 +71,13 @@ class Flow:
         uses: the uses of each of them on the way to the root, by `id`, the first ones first.
     """
 
-    def __init__(self, root: Tensor, upstream: Array, targets: Sequence[Tensor], stop: Collection[int] = ()) -> None:
+    def __init__(self, root: Tensor, upstream: Array, target: Tensor) -> None:
         self.root = root
         self.order: list[Tensor] = []
         self.gradients: dict[int, Array] = {}
         self.uses: dict[int, list[Use]] = {}
         with quiet():
-            for step in sweep([root], [upstream], targets=targets, stop=stop, hooks=False):
+            for step in sweep([root], [upstream], targets=[target], stop={id(target)}, hooks=False):
                 self.order.append(step.tensor)
                 self.gradients[id(step.tensor)] = np.asarray(step.gradient)
                 for index, contribution in step.contributions:
@@ -91,6 +97,11 @@ def quiet() -> Iterator[None]:
     """Run rules without being watched, recorded as usual, and without NumPy's warnings."""
     with ModeSwitch(detect_anomaly=False, record=True, unfused=False), np.errstate(all="ignore"):
         yield
+
+
+def is_built_in(operation: Operation) -> bool:
+    """Whether an operation is the one of that name here, and not a user's own."""
+    return operation.__module__.startswith("tinygrad_attn.")
 
 
 def random_gradient(tensor: Tensor, rng: np.random.Generator) -> Array:
