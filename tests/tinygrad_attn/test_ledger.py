@@ -188,6 +188,7 @@ def test_a_freed_graph_says_so() -> None:
     ledger = memory(loss)
     assert (ledger.total, ledger.peak, ledger.freed) == (8, None, 1)
     assert "1 of 1 operations have been freed" in str(ledger)
+    assert statistics(loss).freed == 1 and "freed operations" in str(statistics(loss))
 
 
 def test_a_long_chain_is_counted_without_recursion() -> None:

@@ -103,7 +103,7 @@ def classified(logits: Any, target: Any, **options: Any) -> Make:
 ZERO: dict[str, tuple[Make, Any, str, str, list[str]]] = {
     # what: (tensor and loss, index asked about, operation, kind, words)
     "relu": (of(ta.relu, [-1.0, -3.0]), None, "relu", "dead relu", ["both elements are not above 0 (largest -1)"]),
-    "relu of one": (of(ta.relu, [-2.0, 3.0]), 0, "relu", "dead relu", ["1 of 2 elements is", "x[0]    -2"]),
+    "relu of one": (of(ta.relu, [-2.0, 3.0]), 0, "relu", "dead relu", ["the element concerned is", "x[0]    -2"]),
     "relu6": (of(ta.relu6, [7.0]), None, "relu6", "clipped", ["outside (0, 6)"]),
     "sigmoid": (of(ta.sigmoid, [800.0, -900.0]), None, "sigmoid", "saturated", ["-900 … 800"]),
     "tanh": (of(np.tanh, [40.0]), None, "tanh", "saturated", ["so far from 0 (40)"]),
@@ -152,7 +152,7 @@ ZERO: dict[str, tuple[Make, Any, str, str, list[str]]] = {
         0,
         "apply_keep_mask",
         "dropped",
-        ["1 of 2 elements of x is dropped in this pass"],
+        ["the element concerned of x is dropped in this pass"],
     ),
     "not read": (
         of(lambda x: x[1:], [1.0, 2.0]),
@@ -180,7 +180,7 @@ ZERO: dict[str, tuple[Make, Any, str, str, list[str]]] = {
         (slice(None), 0),
         "matmul",
         "times zero",
-        ["2 of 4 elements of x are multiplied by 0: what b has for them is 0 there"],
+        ["both elements concerned of x are multiplied by 0: what b has for them is 0 there"],
     ),
     "zeros at first": (zero_initialised, None, "linear", "times zero", ["weight is 0 throughout", "initialised"]),
     "variance of one": (of(lambda x: np.var(x, axis=-1), [[3.0]]), None, "var", "constant", ["over one element"]),
@@ -262,6 +262,13 @@ ZERO: dict[str, tuple[Make, Any, str, str, list[str]]] = {
         "cross_entropy",
         "times zero",
         ["class 0 has weight 0"],
+    ),
+    "probabilities": (
+        classified([[900.0, 0.0]], [[1.0, 0.0]]),
+        (0, 1),
+        "cross_entropy",
+        "reached",
+        ["that is wanted of it"],
     ),
     "reached": (of(lambda x: ta.mse_loss(x, TWO), TWO), None, "mse_loss", "reached", ["nothing to improve"]),
     "cancelled": (
@@ -384,6 +391,34 @@ ZERO: dict[str, tuple[Make, Any, str, str, list[str]]] = {
         "dropped",
         ["has dropped every weight on value 0"],
     ),
+    "bias without weight": (
+        attended("bias", bias=variable(np.array([[0.0, 0.0, -1e5]]))),
+        (0, 2),
+        "attention",
+        "saturated",
+        ["the weight there rounds to 0"],
+    ),
+    "bias of equal values": (
+        attended("bias", bias=variable(np.zeros((3, 3))), value=variable(np.zeros((3, 2)))),
+        None,
+        "attention",
+        "constant",
+        ["all values are the same"],
+    ),
+    "query of equal values": (
+        attended("query", value=variable(np.zeros((3, 2)))),
+        None,
+        "attention",
+        "constant",
+        ["all values are the same"],
+    ),
+    "key is all or nothing": (
+        attended("key", key=variable(1e4 * TWO[[0, 1, 0]]), query=variable(TWO[[0, 1, 1]])),
+        1,
+        "attention",
+        "saturated",
+        ["every weight on key 1 is 1 or rounds to 0"],
+    ),
     "bias masked": (
         attended("bias", bias=variable(np.zeros((3, 3))), mask=np.tri(3, dtype=bool)),
         (0, 2),
@@ -426,6 +461,8 @@ def test_a_cause_that_explains_more_comes_first() -> None:
     found = why(x, uneven(ta.relu(x) * 0.0))
     assert [cause.operation for cause in found.causes] == ["multiply", "relu"]
     assert [cause.count for cause in found.causes] == [3, 1]
+    assert "1 of 4 elements is not above 0" in str(found)
+    assert "all 3 elements concerned of a are multiplied by 0" in str(found)
 
 
 def test_only_the_elements_asked_about_are_explained() -> None:
@@ -465,6 +502,34 @@ def test_what_cancels_but_for_rounding_is_told_from_a_gradient(f: Any, operation
     found = why(x, loss)
     assert found.state == found.derivative == "rounding error"
     assert operation in [cause.operation for cause in found.causes]
+
+
+def test_a_sum_that_cancels_but_for_rounding_is_told() -> None:
+    x = randoms(4)
+    found = why(x, uneven(x * 0.1 * 3.0 - x * 0.3))
+    assert found.derivative == "rounding error"
+    assert found.cause is not None and found.cause.text == "what x (4,) gets from its 2 uses cancels"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_does_not_hide_that_a_weight_is_constant(seed: int) -> None:
+    np.random.seed(seed)
+    q, k, v = randoms(3, 2), randoms(3, 2, name="key"), randoms(3, 2)
+    loss = np.sum(
+        ta.scaled_dot_product_attention(q, k, v, mask=np.eye(3, dtype=bool)) * np.random.standard_normal((3, 2))
+    )
+    found = why(k, loss)
+    assert found.derivative in ("zero", "partly zero", "rounding error")
+    assert found.cause is not None and found.cause.kind == "constant"
+
+
+def test_the_bias_of_keys_has_no_gradient() -> None:
+    """What is added to all scores of a query alike, softmax does not see."""
+    to_key = nn.Linear(4, 4, dtype=np.float64)
+    q, x, v = randoms(5, 4), randoms(5, 4), randoms(5, 4)
+    loss = uneven(ta.scaled_dot_product_attention(q, to_key(x), v))
+    assert why(to_key.bias, loss).derivative == "rounding error"
+    assert why(to_key.weight, loss).derivative == "not zero"
 
 
 def test_a_small_gradient_is_no_rounding_error() -> None:
@@ -529,6 +594,34 @@ NOT_FINITE: dict[str, tuple[Make, str, str, list[str]]] = {
         "overflow",
         ["scale the loss down"],
     ),
+    "put in as a number, before": (
+        of(lambda x: np.sin(x * math.inf), [1.0]),
+        "sin",
+        "met an infinity",
+        ["multiply is inf"],
+    ),
+    "filled in": (
+        lambda: (w := variable(TWO, "w"), np.sum(w * ta.masked_fill(variable(TWO), TWO > 2.0, value=-np.inf))),
+        "multiply",
+        "met a NaN or an infinity",
+        ["masked_fill: filled in: -inf at [1, 0]"],
+    ),
+    "quotient too large": (
+        of(lambda x: np.sin(x / np.float32(1e-30)), [1e30], np.float32),
+        "divide",
+        "overflow",
+        ["smaller numbers, or float64"],
+    ),
+    "power too large": (of(lambda x: np.sin(x**2.0), [1e200]), "power", "overflow", []),
+    "no eps, later": (
+        of(lambda x: np.sin(ta.layer_norm(x, np.ones(2), np.zeros(2), eps=0.0)), [[3.0, 3.0]]),
+        "layer_norm",
+        "division by 0",
+        [],
+    ),
+    "sine of infinity": (of(lambda x: np.sin(np.exp(x)), [999.0]), "exp", "overflow", ["sin: met an infinity: nan"]),
+    "slope of log too large": (of(np.log, [5e-324]), "log", "infinite slope", ["keep it above 0"]),
+    "arctanh 1": (of(np.arctanh, [1.0]), "arctanh", "outside its range", []),
     "sum too large": (
         lambda: (x := variable([1e-30], dtype=np.float32), np.sum(x * np.float32(3e38) + x * np.float32(3e38))),
         "",
@@ -690,6 +783,7 @@ def test_a_freed_graph_is_told() -> None:
     np.sum(part).backward(retain_graph=False)
     assert why(x, both).state == "freed"
     assert why(part, both).derivative == "not zero"
+    assert "part of the graph has been freed (at exp)" in " ".join(str(why(x, both + np.sum(x))).split())
 
 
 def test_changed_values_are_told() -> None:
@@ -715,6 +809,37 @@ def test_a_rule_that_fails_is_told() -> None:
     finally:
         del ta.OPERATIONS[f"{__name__}.broken"]
     assert found.state == "failed" and "raised KeyError" in str(found)
+
+
+def own_operation(rule: Callable[[Any, Any], Any]) -> Any:
+    """An operation of a user's own, named like a built-in one, whose rule may do anything."""
+
+    @ta.op
+    def softmax(x: Any) -> Any:
+        return np.sqrt(x[::-1])
+
+    @softmax.gradient("x", formula="dx = …")
+    def _(g: Any, out: Any, x: Any) -> Any:
+        return rule(g, out)
+
+    del ta.OPERATIONS[f"{__name__}.softmax"]
+    return softmax
+
+
+def test_an_operation_of_ones_own_is_told_by_what_it_does() -> None:
+    x = variable([0.0, 4.0, 9.0])
+    found = why(x, np.sum(own_operation(lambda g, out: g[::-1] * 0.0)(x)))
+    assert found.cause is not None and found.cause.kind == "zero slope"
+    assert "softmax: its derivative by x is 0 here (dx = …)" in str(found)
+    undefined = why(x, np.sum(np.sin(own_operation(lambda g, out: g)(x - 5.0))))
+    assert undefined.cause is not None and undefined.cause.kind == "undefined"
+
+
+def test_a_rule_that_cannot_be_differentiated_is_no_obstacle() -> None:
+    x = variable([1.0, 4.0, 9.0])
+    mirror = own_operation(lambda g, out: (np.asarray(g, dtype=np.float64) / (2.0 * out))[::-1].copy())
+    found = why(x, uneven(ta.relu(mirror(x) - 2.5)), index=1)
+    assert found.cause is not None and (found.cause.operation, found.cause.path) == ("relu", ("softmax", "subtract"))
 
 
 def test_a_gradient_from_elsewhere_is_told() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from tinygrad_attn import ops
 from tinygrad_attn.diagnose.dead_attention import SMALLER, Words, explain_attention
 from tinygrad_attn.diagnose.explanation import Cause, element_at, first_place, number, out_place
 from tinygrad_attn.diagnose.flow import Array, Use, is_built_in
@@ -22,12 +23,13 @@ class Dead:
     Attributes:
         use: the operation and the operand.
         elements: boolean, in the operand's shape.
+        asked: how many elements were in question; at the others, the derivative may be zero as well.
         x, out: the operand and the result.
         place: the first of the elements; `at`: the first place of the result that it goes to, if shapes broadcast.
     """
 
-    def __init__(self, use: Use, elements: Array) -> None:
-        self.use, self.elements = use, elements
+    def __init__(self, use: Use, elements: Array, asked: int) -> None:
+        self.use, self.elements, self.asked = use, elements, asked
         self.operation, self.options = use.node.operation, use.node.options
         self.operands = use.values
         self.x, self.out = np.asarray(self.operands[use.operand]), use.out.numpy()
@@ -51,12 +53,15 @@ class Dead:
         return int(self.elements.sum())
 
     def some(self) -> str:
-        """How many of how many, with the verb: "2 of 6 elements are"."""
+        """How many of how many, with the verb: "2 of 6 elements are", "both elements concerned of b are"."""
         whose = f" of {self.called(self.use.operand)}" if len(self.operands) > 1 else ""
-        if self.count == self.x.size:
-            every = "both" if self.count == 2 else f"all {self.count}"
-            return f"{every} elements{whose} are" if self.count > 1 else f"the only element{whose} is"
-        return f"{self.count} of {self.x.size} elements{whose} {'are' if self.count > 1 else 'is'}"
+        if self.asked < self.x.size:
+            whose = f" concerned{whose}"
+        if self.count < self.asked:
+            return f"{self.count} of {self.asked} elements{whose} {'are' if self.count > 1 else 'is'}"
+        if self.count > 1:
+            return f"{'both' if self.count == 2 else f'all {self.count}'} elements{whose} are"
+        return f"the {'only ' if self.x.size == 1 else ''}element{whose} is"
 
     def called(self, position: int) -> str:
         """What to call an operand: its own name, or the one that the operation has for it."""
@@ -78,15 +83,16 @@ class Dead:
         return tuple(rows)
 
 
-def explain_dead(use: Use, elements: Array, *, general: bool = False) -> Cause | None:
+def explain_dead(use: Use, elements: Array, asked: int, *, general: bool = False) -> Cause | None:
     """The cause at elements whose derivative is zero; None where a look inside the operation would tell more.
 
     Args:
         use: the operation and the operand.
         elements: boolean, in the operand's shape.
+        asked: how many elements were in question.
         general: say something in any case.
     """
-    dead = Dead(use, elements)
+    dead = Dead(use, elements, asked)
     explain = WORDS.get(dead.operation.name) if is_built_in(dead.operation) else None
     words = explain(dead) if explain is not None else None
     if use.out.size == 0:
@@ -141,9 +147,7 @@ def _saturated(dead: Dead) -> Words | None:
     )
 
 
-def _exp(dead: Dead) -> Words | None:
-    if np.any(dead.out[np.broadcast_to(dead.elements, dead.out.shape)]):
-        return None
+def _exp(dead: Dead) -> Words:
     base = "2" if dead.operation.name == "exp2" else "e"
     return Words(
         "underflow",
@@ -304,6 +308,9 @@ def _softmax(dead: Dead) -> Words | None:
 def _cross_entropy(dead: Dead) -> Words | None:
     target, ignored, weight = np.asarray(dead.operands[1]), dead.options["ignore_index"], dead.options["weight"]
     if target.dtype.kind not in "iu":
+        plainly = weight is None and dead.options["label_smoothing"] == 0.0
+        if plainly and np.array_equal(ops.softmax(dead.x)[dead.elements], target[dead.elements]):
+            return Words("reached", f"{dead.some()} answered with the probability that is wanted of it")
         return None
     *place, chosen = dead.place
     named = target[tuple(place)]

@@ -16,6 +16,7 @@ from tinygrad_attn.tensor import Tensor, plain
 
 Array = NDArray[Any]
 DRAWS = 4  # random numbers of float16 cancel by chance once in a thousand times; not four times in a row
+SMALL = 1e4  # units in the last place of what was sent: below, what comes back may be rounding error
 
 
 class Use(NamedTuple):
@@ -46,19 +47,48 @@ class Use(NamedTuple):
     def reacts(self, where: Any, rng: np.random.Generator) -> Array:
         """Elements of the operand that get a gradient if some arrives at the places `where` of the result.
 
-        Random gradients are sent: of those that really arrive, or of ones, contributions may cancel. A rule is linear
-        in the gradient; what comes back, and is not the sum of what comes back for two parts, is rounding error.
+        Random gradients are sent: of those that really arrive, or of ones, contributions may cancel.
         """
         found = np.zeros(self.contribution.shape, dtype=bool)
-        tolerance = np.sqrt(np.finfo(self.contribution.dtype).eps)
+        largest = np.zeros(self.contribution.shape, dtype=self.contribution.dtype)
         for _ in range(DRAWS):
-            one, other = (np.where(where, random_gradient(self.out, rng), 0.0).astype(self.out.dtype) for _ in "ab")
-            both = self.pull(one + other)
-            error = np.abs(both - self.pull(one) - self.pull(other))
-            found |= (both != 0.0) & ~(error > tolerance * np.abs(both))  # NaN is a reaction
+            sent = np.where(where, random_gradient(self.out, rng), 0.0).astype(self.out.dtype)
+            back = self.pull(sent)
+            found |= back != 0.0
+            largest = np.fmax(largest, np.abs(back))
             if found.all():
                 break
+        doubtful = found & (largest < SMALL * np.finfo(largest.dtype).eps * np.max(largest, initial=1.0))
+        if doubtful.any() and not self.node.operation.elementwise:
+            precise = self.pull_precisely(sent)
+            if precise is not None:
+                found &= ~doubtful | (np.abs(precise - back) < 0.5 * np.abs(back))
         return found
+
+    def pull_precisely(self, upstream: Array) -> Array | None:
+        """The same as `pull`, with twice the digits where the machine has them; None where the operation refuses.
+
+        What is not zero in `pull` and quite another number here is rounding error.
+        """
+        wide = np.dtype(np.longdouble if self.contribution.dtype == np.float64 else np.float64)
+        operation, operands = self.node.operation, [_widened(value, wide) for value in self.node.inputs]
+        if wide.itemsize <= self.contribution.dtype.itemsize:
+            return None
+        try:
+            operands[self.operand].requires_grad_()
+            given = (operands,) if operation.sequence else operands
+            out = operation(*given, **self.node.options)
+            ((_, back),) = operation.pull(out.node, upstream.astype(out.dtype), out, [self.operand])
+        except Exception:  # not every rule can compute with such numbers, least of all a user's own
+            return None
+        return np.asarray(back)
+
+
+def _widened(value: Any, wide: np.dtype[Any]) -> Any:
+    """An operand in another floating dtype, without its history."""
+    if not isinstance(value, Tensor):
+        return value
+    return Tensor(value._data.astype(wide) if value.dtype.kind == "f" else value._data)
 
 
 class Flow:

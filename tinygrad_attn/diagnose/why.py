@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 
 from tinygrad_attn.diagnose.connection import freed_behind, is_behind, missing_link
 from tinygrad_attn.diagnose.explanation import Cause, Derivative, Explanation, State, label, number
-from tinygrad_attn.diagnose.flow import Array, Flow, quiet
+from tinygrad_attn.diagnose.flow import SMALL, Array, Flow, quiet
 from tinygrad_attn.diagnose.notfinite import forward_origins, not_finite_causes
 from tinygrad_attn.diagnose.zero import ZeroTrace
-from tinygrad_attn.errors import DtypeError, GraphFreedError, IndexRangeError, MutatedError, ShapeError
+from tinygrad_attn.errors import DtypeError, IndexRangeError, MutatedError, ShapeError
 from tinygrad_attn.graph import topological_order
 from tinygrad_attn.tensor import Tensor
 
@@ -123,7 +123,6 @@ _ADJECTIVES: dict[Derivative, str] = {
     "rounding error": "zero but for rounding errors",
     "not zero": "not zero",
 }
-SMALL = 1e4  # units in the last place of what was sent in: below, a gradient may be rounding error
 
 
 def _elements(tensor: Tensor, index: Any) -> Elements:
@@ -178,8 +177,6 @@ class _Question:
             return self._not_connected()
         try:
             flow = Flow(self.loss, self.upstream, self.tensor)
-        except GraphFreedError as error:
-            return self._stopped("freed", "the graph between it and the loss has been freed", error)
         except MutatedError as error:
             return self._stopped("changed", "values on the way were changed after the forward pass", error)
         except Exception as error:  # a rule of a user's own may raise anything
@@ -241,6 +238,10 @@ class _Question:
         if kind in ("not zero", "rounding error") and asked.size:
             low, high = number(np.min(np.abs(asked))), number(np.max(np.abs(asked)))
             self.notes.append(f"its elements have sizes from {low} to {high}")
+        freed = freed_behind(self.loss)
+        if freed is not None:
+            name = freed.operation.name
+            self.notes.append(f"part of the graph has been freed (at {name}): what went through it is not counted")
         hooked = [tensor for tensor in flow.order if tensor.hooks]
         if hooked:
             self.notes.append(f"a hook may change it: one is on {label(hooked[-1])}; hooks were not called here")

@@ -62,10 +62,7 @@ class ZeroTrace:
         return [cause for _, cause in found]
 
     def rounding(self, tensor: Tensor) -> list[Cause]:
-        """Where contributions cancel but for rounding, if nothing else has reached `tensor`; empty if something has.
-
-        Whether they cancel is seen by comparing with what the same sizes with random signs would give.
-        """
+        """Where contributions cancel but for rounding, if nothing else has reached `tensor`; empty if something has."""
         found: list[Cause] = []
         dust: dict[int, bool] = {}  # whether nothing but rounding error has reached a tensor
         for current in reversed(self.flow.order):
@@ -80,20 +77,20 @@ class ZeroTrace:
 
     def _is_dust(self, use: Use, found: list[Cause]) -> bool:
         """Whether a use has sent nothing but rounding error; notes the cause."""
-        everywhere = np.ones(use.contribution.shape, dtype=bool)
         left = np.max(np.abs(use.contribution), initial=0.0)
         if left == 0.0:
             return True
-        if not use.reacts(True, self.rng).any():
-            found.append(self._dead(use, everywhere))
-            return True
         upstream = self.flow.gradient(use.out)
         signs = np.where(self.rng.integers(0, 2, upstream.shape) == 1, 1, -1).astype(upstream.dtype)
-        usual = np.max(np.abs(use.pull(upstream * signs)))
-        if left <= ROUNDING * np.finfo(use.contribution.dtype).eps * usual:
-            found.append(_cancelled(use, upstream, everywhere))
-            return True
-        return False
+        usual = np.max(np.abs(use.pull(upstream * signs)))  # the same sizes, which hardly cancel
+        if left > ROUNDING * np.finfo(use.contribution.dtype).eps * usual:
+            precise = use.pull_precisely(upstream)
+            if precise is None or np.max(np.abs(precise)) > 0.01 * left:
+                return False
+        everywhere = np.ones(use.contribution.shape, dtype=bool)
+        alive = use.reacts(True, self.rng).any()
+        found.append(_cancelled(use, upstream, everywhere) if alive else self._dead(use, everywhere, everywhere.size))
+        return True
 
     def _uncancelled(self, tensor: Tensor, uses: list[Use], elements: Array, found: list[Cause]) -> Array:
         """The elements to which every use sends zero; of the others, the contributions cancel."""
@@ -125,7 +122,7 @@ class ZeroTrace:
         reacting = use.reacts(True, self.rng)
         dead = elements & ~reacting
         if dead.any():
-            found.append(self._dead(use, dead))
+            found.append(self._dead(use, dead, int(elements.sum())))
         upstream = self.flow.gradient(use.out)
         arrived = upstream != 0.0
         rest = elements & reacting
@@ -140,11 +137,11 @@ class ZeroTrace:
             return np.zeros(use.out.shape, dtype=bool), 0
         return np.asarray(self._influenced(use, above) & ~arrived), int(above.sum())
 
-    def _dead(self, use: Use, dead: Array) -> Cause:
+    def _dead(self, use: Use, dead: Array, asked: int) -> Cause:
         """The operation whose derivative is zero; inside a fused one, the primitive operation."""
-        cause = explain_dead(use, dead)
+        cause = explain_dead(use, dead, asked)
         if cause is None:
-            cause = self._opened(use, dead) or explain_dead(use, dead, general=True)
+            cause = self._opened(use, dead) or explain_dead(use, dead, asked, general=True)
         if cause is None:
             raise TypeError("a general explanation exists for every operation")
         return replace(cause, scope=use.node.scope, source=use.node.source)
