@@ -16,6 +16,8 @@ from transformer.encoder import Encoder
 from transformer.masks import Mask, token_mask
 from transformer.steps import CausalSteps, check_room
 
+_ON_THE_LEFT = "a decoder-only model takes prompts padded on the left, since what comes next is written on the right"
+
 
 class CausalLM(nn.Module):
     """Says, for every token of a text, which one comes next.
@@ -99,6 +101,14 @@ class CausalLM(nn.Module):
     ) -> CausalSteps:
         """Get ready to continue the texts in `src`, which are padded on the left; `generate` asks for this.
 
+        Args:
+            src: (batch, length), ids.
+            src_lengths: (batch,), real tokens at the end of each row. Left out, the `pad_id` tokens that a row begins
+                with are its padding; give the lengths where the model's text itself holds that token.
+            max_new_tokens: how many are going to be asked for.
+            start_id: None, since the text to continue is the start.
+            pad_id: what fills the shorter rows.
+            cache: keep keys and values between steps.
         Raises:
             OptionError: a start id, padding that is not on the left, or more tokens than the model has positions.
         """
@@ -106,7 +116,7 @@ class CausalLM(nn.Module):
             raise OptionError("a decoder-only model continues the text it is given\n  put the start token into src")
         prompt = check_ids("src", src, self.config.vocab)
         check_room(prompt.shape[1], max_new_tokens, self.config.max_length)
-        real = None if src_lengths is None else _left_padded(prompt, src_lengths, pad_id)
+        real = _seen_padding(prompt, pad_id) if src_lengths is None else _left_padded(prompt, src_lengths, pad_id)
         return CausalSteps(self, prompt, real, self.new_cache() if cache else None)
 
 
@@ -116,7 +126,29 @@ def _left_padded(prompt: Any, lengths: ArrayLike, pad_id: int | None) -> Mask:
     real: Mask = np.asarray(right_padded)[..., ::-1]
     if pad_id is not None and (prompt[~real[:, 0, 0]] != pad_id).any():
         raise OptionError(
-            "a decoder-only model takes prompts padded on the left, since what comes next is written on the right\n"
-            "  src_lengths says that a row begins with padding, and another token stands there"
+            f"{_ON_THE_LEFT}\n  src_lengths says that a row begins with padding, and another token stands there"
         )
     return real
+
+
+def _seen_padding(prompt: Any, pad_id: int | None) -> Mask | None:
+    """(batch, 1, 1, length), False for the padding that rows begin with; None if there is none.
+
+    Raises:
+        OptionError: padding after a real token, or nothing but padding.
+    """
+    if pad_id is None or not (prompt == pad_id).any():
+        return None
+    meant = f"if {pad_id} is a token of the text, say so with src_lengths"
+    filled = prompt != pad_id  # (batch, length)
+    real: Mask = np.logical_or.accumulate(filled, axis=1)  # from the first real token on
+    if not real[:, -1].all():
+        raise OptionError(
+            f"empty sequence: row {int(np.argmin(real[:, -1]))} is nothing but pad_id={pad_id}\n  {meant}"
+        )
+    late = (real & ~filled).any(axis=1)  # (batch,)
+    if late.any():
+        raise OptionError(
+            f"{_ON_THE_LEFT}\n  row {int(np.argmax(late))} has pad_id={pad_id} after a real token; {meant}"
+        )
+    return real[:, None, None, :]

@@ -111,10 +111,12 @@ def generate(
             continue, padded on the left.
         strategy: `Greedy()`, `Sample(temperature, top_k, top_p)` or `Beam(width, length_penalty)`.
         max_new_tokens: at most so many; 0 writes nothing.
-        pad_id: what stands behind the end of the shorter rows.
+        pad_id: what stands behind the end of the shorter rows that are written.
         start_id: what an encoder–decoder begins with; a decoder-only model has its prompt.
         end_id: the token that ends a row; None to go on until the limit.
-        src_lengths: (batch,), real tokens of each row of `src`; None if all are.
+        src_lengths: (batch,), real tokens of each row of `src`. None: all are; only a decoder-only model, whose prompts
+            and answers share one vocabulary, takes the `pad_id` tokens before a prompt for padding. An encoder–decoder
+            cannot: `pad_id` is the target's, and in the source the same number may be a word.
         trace: record every step.
         trace_top: how many of the most probable tokens to record.
         cache: keep keys and values between steps; False computes them again, with the same result.

@@ -283,6 +283,32 @@ def test_a_decoder_only_model_has_its_own_rules() -> None:
         continued(model, np.zeros((1, 0), dtype=int))
 
 
+def test_padding_before_a_prompt_is_seen_without_lengths() -> None:
+    model = tiny.causal()
+    padded = [[0, 0, 3, 4, 5], [3, 4, 5, 6, 3]]
+    told, seen = continued(model, padded, [3, 5]), continued(model, padded)
+    np.testing.assert_array_equal(seen.ids, told.ids)
+    np.testing.assert_allclose(seen.log_probs, told.log_probs)
+
+
+@pytest.mark.parametrize("row", [[3, 4, 5, 0, 0], [0, 3, 4, 0, 5]])
+def test_padding_after_a_prompt_is_not_continued_as_text(row: list[int]) -> None:
+    with pytest.raises(OptionError, match=r"padded on the left.*\n.*row 1 has pad_id=0 after a real token"):
+        continued(tiny.causal(), [[3, 4, 5, 6, 3], row])
+
+
+def test_a_prompt_of_padding_alone_is_refused() -> None:
+    with pytest.raises(OptionError, match="empty sequence: row 0"):
+        continued(tiny.causal(), [[0, 0], [3, 4]])
+
+
+def test_the_padding_token_may_be_text_where_the_lengths_say_so() -> None:
+    prompt = [[0, 3, 0, 4]]
+    told = continued(tiny.causal(), prompt, [4])
+    plain = generate(tiny.causal(), prompt, max_new_tokens=4, end_id=END, pad_id=5)
+    assert told.tokens(0)[:4] == plain.tokens(0)[:4]
+
+
 @pytest.mark.parametrize("strategy", [Greedy(), Sample(), Beam(2)], ids=["greedy", "sample", "beam"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_logits_that_leave_no_choice_are_an_error(strategy: Any, value: float) -> None:
