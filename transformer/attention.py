@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_attn import nn
-from tinygrad_attn.errors import OptionError, ShapeError
+from tinygrad_attn.errors import MaskError, OptionError, ShapeError
 from tinygrad_attn.nn import init
 from tinygrad_attn.ops import scaled_dot_product_attention
 from transformer.cache import KeyValueCache
@@ -76,7 +76,9 @@ class MultiHeadAttention(nn.Module):
         Args:
             query: (batch, query_len, d_model), who asks.
             memory: (batch, key_len, d_model), who is asked, if not the same sequence.
-            mask: boolean, True = may attend, broadcastable to (batch, heads, query_len, key_len).
+            mask: boolean, True = may attend, broadcastable to (batch, heads, query_len, key_len). One mask per item is
+                (batch, 1, query_len, key_len): with three axes the first one is the heads, and is refused where it
+                could as well be the batch.
             bias: added to the scores.
             causal: hide later tokens; the queries are the last of the keys, as they are with a cache.
             cache: keys and values from earlier calls. Self-attention adds the new tokens'; cross-attention computes the
@@ -87,6 +89,7 @@ class MultiHeadAttention(nn.Module):
         Raises:
             MaskError, ShapeError: the mask or the sequences do not fit.
         """
+        self._check_mask_axes(mask, query.shape)
         source = query if memory is None else memory  # self-attention : cross-attention
         q = self._split_heads(self.to_query(query))  # (batch, heads, query_len, d_head)
         if memory is not None and cache is not None and cache.length:
@@ -109,6 +112,20 @@ class MultiHeadAttention(nn.Module):
         heads, weights = attended if return_weights else (attended, None)
         out = self.to_output(self._join_heads(heads))  # (batch, query_len, d_model)
         return (out, weights) if return_weights else out
+
+    def _check_mask_axes(self, mask: Any, query: tuple[int, ...]) -> None:
+        """Raise where the first of a mask's three axes is, or could be meant as, the batch."""
+        shape = np.shape(mask)
+        if len(shape) != 3 or len(query) != 3 or shape[0] == 1 or shape[0] != query[0]:
+            return
+        both = shape[0] == self.num_heads
+        unclear = f"is the first axis, {shape[0]}, the batch or the heads?" if both else "it has no axis for the heads"
+        heads = ", or mask[None], (1, heads, query_len, key_len), for one mask per head" if both else ""
+        raise MaskError(
+            f"MultiHeadAttention: a mask of three axes: {unclear}\n"
+            f"  given shape {shape}, with a batch of {query[0]} and {self.num_heads} heads\n"
+            f"  write mask[:, None], (batch, 1, query_len, key_len), for one mask per item of the batch{heads}"
+        )
 
     def _split_heads(self, x: Any) -> Any:
         """(batch, length, d_model) -> (batch, heads, length, d_head)."""

@@ -244,3 +244,25 @@ def test_a_cache_of_another_memory_is_noticed() -> None:
         module(sequence(1, QUERIES), sequence(2, KEYS), cache=cache)
         with pytest.raises(ShapeError, match="another memory"):
             module(sequence(1, QUERIES), sequence(2, KEYS - 1), cache=cache)
+
+
+def test_a_mask_of_three_axes_that_could_mean_batch_or_heads_is_refused() -> None:
+    module, x = attention(), sequence(1, QUERIES)
+    mask = np.random.default_rng(0).random((BATCH, QUERIES, QUERIES)) < 0.7
+    assert BATCH == HEADS
+    with pytest.raises(MaskError, match=r"(?s)batch or the heads.*mask\[:, None\].*mask\[None\]"):
+        module(x, mask=mask)
+    assert module(x, mask=mask[:, None]).shape == module(x, mask=mask[None]).shape == x.shape
+
+
+def test_a_mask_of_three_axes_with_the_batch_first_is_told_what_to_do() -> None:
+    x = sequence(1, QUERIES, batch=3)
+    with pytest.raises(MaskError, match=r"(?s)no axis for the heads.*batch of 3.*mask\[:, None\]"):
+        attention()(x, mask=np.ones((3, QUERIES, QUERIES), dtype=bool))
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_mask_of_three_axes_that_can_only_mean_heads_is_one_per_head(batch: int) -> None:
+    module, x = attention(), sequence(1, QUERIES, batch=batch)
+    mask = np.random.default_rng(0).random((HEADS, QUERIES, QUERIES)) < 0.7
+    np.testing.assert_array_equal(module(x, mask=mask).numpy(), module(x, mask=mask[None]).numpy())
