@@ -44,7 +44,8 @@ examples:
 
 DIR then holds index.html (the lesson; needs no network), backward.html (the
 backward pass, step by step), attention_head.svg, cross_attention.svg and
-cross_attention.png. The trained model is kept for `tinygrad-attn predict`.""",
+cross_attention.png; files of these names are replaced only if a lesson wrote
+them, or with --force. The trained model is kept for `tinygrad-attn predict`.""",
     "train": """\
 examples:
   tinygrad-attn train
@@ -139,7 +140,8 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
 
     lesson = _command(commands, "lesson", "train a Transformer on dates, watch it decode, and write the lesson's page")
-    lesson.add_argument("--out", metavar="DIR", type=Path, default=Path("lesson"), help="folder to write (%(default)s)")
+    lesson.add_argument("--out", metavar="DIR", type=_folder, default="lesson", help="folder to write (%(default)s)")
+    lesson.add_argument("--force", action="store_true", help="write also over files that are not from a lesson")
     lesson.add_argument("--text", metavar="DATE", help="the date to read, in one of the five languages (drawn)")
     lesson.add_argument("--lang", choices=("auto", "en", "ko"), default="auto", help="language the page opens in")
     lesson.add_argument("--open", action="store_true", help="open the page in the browser")
@@ -196,6 +198,12 @@ def _count(text: str) -> int:
 
 def _seed(text: str) -> int:
     return _whole(text, 0)
+
+
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("expected the name of a folder, got ''")
+    return Path(text)
 
 
 def _whole(text: str, least: int) -> int:

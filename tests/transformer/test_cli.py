@@ -288,7 +288,6 @@ def lesson_extras() -> None:
 def test_the_lesson_writes_its_files_and_leaves_others_alone(run: Run) -> None:
     Path("out").mkdir()
     Path("out/mine.txt").write_text("mine")
-    Path("out/index.html").write_text("old")
     told = run("lesson", "--out", "out", "--steps", "2", "--text", "2026년 12월 1일 화요일")
     assert told.code == 0, told.err
     assert sorted(file.name for file in Path("out").iterdir()) == [
@@ -305,6 +304,20 @@ def test_the_lesson_writes_its_files_and_leaves_others_alone(run: Run) -> None:
     assert "<Start of" in told.out and "/500" in told.out
     assert_fits(told.out.rsplit("kept the model", 1)[0])
     assert run("predict", "1 May 2026").code == 0
+    again = run("lesson", "--out", "out", "--steps", "1", "--text", "1. Mai 2031")
+    assert again.code == 0, again.err
+    assert "1. Mai 2031" in Path("out/index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("lesson_extras")
+def test_the_lesson_does_not_write_over_what_is_not_its_own(run: Run) -> None:
+    Path("site").mkdir()
+    Path("site/index.html").write_text("my home page")
+    told = run("lesson", "--out", "site", "--steps", "1")
+    assert_one_line(told, "index.html", "--force")
+    assert told.out == "" and Path("site/index.html").read_text() == "my home page"
+    assert run("lesson", "--out", "site", "--steps", "1", "--force").code == 0
+    assert Path("site/index.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 @pytest.mark.usefixtures("lesson_extras")
@@ -325,6 +338,7 @@ def test_a_lesson_that_cannot_be_finished_writes_nothing(run: Run, monkeypatch: 
         (["--text", ""], "empty"),
         (["--text", "1" * 500], "500 characters"),
         (["--out", "file"], "is a file"),
+        (["--out", ""], "name of a folder"),
         (["--out", "file/lesson"], "is a file"),
     ],
 )

@@ -20,6 +20,7 @@ from transformer.lessons.terminal import has_colours, loop_table
 from transformer.tasks import DatesTask
 from transformer.training import Trainer
 
+FILES = ("index.html", "backward.html", "attention_head.svg", "cross_attention.svg", "cross_attention.png")
 NEEDED = ("babel", "jinja2", "latex2mathml", "matplotlib", "safetensors")
 
 
@@ -28,7 +29,7 @@ def run(arguments: Namespace) -> int:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(f"the lesson needs {', '.join(missing)}: python -m pip install 'tinygrad-attn[lesson]'")
-    check_folder(arguments.out)
+    check_folder(arguments.out, FILES, force=arguments.force)
     trainer = new_trainer("dates", arguments)
     text = _text(trainer, arguments)
     attention_head_picture("head").svg()  # a missing Graphviz is known now, not after the training
