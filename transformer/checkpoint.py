@@ -20,7 +20,7 @@ import numpy as np
 from tinygrad_attn import rng, serialize
 from tinygrad_attn.errors import CheckpointError
 from transformer.model import Transformer, TransformerConfig
-from transformer.tasks import CopyConfig, CopyTask, DatesConfig, DatesTask, PhrasesTask, Task
+from transformer.tasks import CopyConfig, CopyTask, DatesConfig, DatesTask, PhrasesTask, Score, Task
 from transformer.tokenizer import Tokenizer
 from transformer.training import History, Trainer, TrainingConfig
 
@@ -114,6 +114,31 @@ def load_training(path: str | os.PathLike[str], task: Task | None = None) -> Tra
         raise CheckpointError(f"{path} is damaged: {type(error).__name__}: {error}") from error
     model.eval()
     return trainer
+
+
+def kept_score(path: str | os.PathLike[str]) -> tuple[str, Score] | None:
+    """How good the model in a file was on held-out examples, without building it.
+
+    Args:
+        path: what `save_training` wrote.
+    Returns:
+        The kind of its task and its score; None where there is no such file, or none that says.
+    Raises:
+        MissingExtraError: safetensors is not installed.
+    """
+    try:
+        _, metadata = serialize.load(path)
+        held_out = json.loads(metadata["history"])["held_out"]
+        score = total_score({str(name): (int(right), int(total)) for name, (right, total) in held_out.items()})
+        kind = str(json.loads(metadata["task"])["kind"])
+    except (CheckpointError, KeyError, TypeError, AttributeError, ValueError):
+        return None
+    return (kind, score) if score.total else None
+
+
+def total_score(held_out: Mapping[str, tuple[int, int]]) -> Score:
+    """All languages of a history's `held_out` together."""
+    return Score(sum(right for right, _ in held_out.values()), sum(total for _, total in held_out.values()))
 
 
 def describe_task(task: Task) -> dict[str, Any]:

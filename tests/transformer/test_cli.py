@@ -17,8 +17,9 @@ import pytest
 import tinygrad_attn as ta
 from tests.conftest import require
 from tinygrad_attn.domain import reals
-from transformer.checkpoint import load_training
+from transformer.checkpoint import last_training, load_training, save_training
 from transformer.cli import main
+from transformer.tasks import Score
 from viz.escape import display_width
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,7 +187,7 @@ def test_a_training_can_be_asked_and_gone_on_with(run: Run) -> None:
     assert "/500" in told.out
     assert_fits(told.out.rsplit("kept in", 1)[0])
     asked = run("predict", "abc")
-    assert asked.code == 0 and asked.out.count("\n") == 1 and asked.err == ""
+    assert asked.code == 0 and asked.out.count("\n") == 1
     more = run("train", "--resume", "--steps", "4")
     assert more.code == 0 and "going on after step 2" in more.out
     assert_one_line(run("train", "--resume", "--task", "dates"), "copy")
@@ -307,6 +308,35 @@ def test_the_lesson_writes_its_files_and_leaves_others_alone(run: Run) -> None:
     again = run("lesson", "--out", "out", "--steps", "1", "--text", "1. Mai 2031")
     assert again.code == 0, again.err
     assert "1. Mai 2031" in Path("out/index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("lesson_extras")
+def test_a_lesson_does_not_replace_a_better_model(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = iter([400, 399, 400])
+
+    def claimed(trainer: Any) -> Any:
+        score = Score(next(right), 500)
+        trainer.history.held_out = {"ko": (score.right, score.total)}
+        return {"ko": score}
+
+    monkeypatch.setattr("transformer.commands.lesson.report", claimed)
+    assert "kept the model" in run("lesson", "--steps", "1").out
+    good = last_training().read_bytes()
+    worse = run("lesson", "--steps", "2")
+    assert worse.code == 0 and "did not keep this model: it got 399/500" in worse.out and "400/500" in worse.out
+    assert last_training().read_bytes() == good
+    assert "kept the model" in run("lesson", "--steps", "2").out
+    assert last_training().read_bytes() != good
+
+
+def test_predict_says_how_poor_a_poor_model_is(run: Run) -> None:
+    require("safetensors")
+    run("train", "--task", "copy", "--steps", "1")
+    assert re.search(r"note: this model got \d+ of 500 held-out examples right", run("predict", "abc").err)
+    trainer = load_training(last_training())
+    trainer.history.held_out = {"": (450, 500)}
+    save_training(trainer, last_training())
+    assert run("predict", "abc").err == ""
 
 
 @pytest.mark.usefixtures("lesson_extras")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import sys
 import webbrowser
@@ -10,7 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from tinygrad_attn.errors import CheckpointError, MissingExtraError
-from transformer.checkpoint import last_training, save_training
+from transformer.checkpoint import describe_task, kept_score, last_training, save_training, total_score
 from transformer.commands.train import introduce, new_trainer, report, train_and_keep
 from transformer.lessons.dates import DatesLesson, build_lesson, choose_text
 from transformer.lessons.page import lesson_page
@@ -79,19 +78,29 @@ def _files(lesson: DatesLesson, language: str) -> dict[str, bytes]:
     }
 
 
-def _keep(trainer: Trainer) -> Path | None:
-    """Keep the model for `predict`; the lesson is not lost where that fails."""
-    with contextlib.suppress(OSError, CheckpointError):
-        last_training().parent.mkdir(parents=True, exist_ok=True)
-        save_training(trainer, last_training())
-        return last_training()
-    return None
+def _keep(trainer: Trainer) -> str:
+    """Keep the model for `predict`, unless a better one is kept; the lesson is not lost where that fails.
+
+    Returns:
+        What became of it, for the reader.
+    """
+    path, score = last_training(), total_score(trainer.history.held_out)
+    kept = kept_score(path)
+    if kept is not None and kept[0] == describe_task(trainer.task)["kind"] and kept[1].accuracy > score.accuracy:
+        return (
+            f"did not keep this model: it got {score} right, and the one in\n"
+            f"  {path}\n  {kept[1]}; `tinygrad-attn predict` goes on with that"
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_training(trainer, path)
+    except (OSError, CheckpointError) as error:
+        return f"could not keep the model for `tinygrad-attn predict`: {str(error).splitlines()[0]}"
+    return f"kept the model for `tinygrad-attn predict` in\n  {path}"
 
 
-def _say_what_was_written(files: list[Path], kept: Path | None) -> None:
+def _say_what_was_written(files: list[Path], kept: str) -> None:
     print("\nwrote")
     for file in files:
         print(f"  {file}")
-    if kept is not None:
-        print(f"kept the model for `tinygrad-attn predict` in\n  {kept}")
-    print(f"\nopen {files[0]} in a browser")
+    print(f"{kept}\n\nopen {files[0]} in a browser")

@@ -6,11 +6,14 @@ import sys
 from argparse import Namespace
 
 from tinygrad_attn.errors import CheckpointError
-from transformer.checkpoint import last_training, load_training
+from transformer.checkpoint import last_training, load_training, total_score
 from transformer.lessons.decoder_loop import run_decoder_loop
 from transformer.lessons.terminal import has_colours, loop_table
 from transformer.tasks import DatesTask, Task
 from transformer.training import Trainer
+
+# Share of held-out examples below which a reader is told that the model is a poor one.
+TRUSTED = 0.9
 
 
 def run(arguments: Namespace) -> int:
@@ -22,6 +25,13 @@ def run(arguments: Namespace) -> int:
         print(loop_table(loop, colours=has_colours(sys.stdout)) + "\n")
     print(loop.answer, flush=True)
     _remark(trainer.task, text, loop.answer)
+    score = total_score(trainer.history.held_out)
+    if score.total and score.accuracy < TRUSTED:
+        print(
+            f"note: this model got {score.right} of {score.total} held-out examples right; more training "
+            "(`tinygrad-attn train`) gives a better one",
+            file=sys.stderr,
+        )
     return 0
 
 
