@@ -78,7 +78,7 @@ def seeded() -> None:
     tinygrad_attn.manual_seed(0)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # playwright's event loop would stand in the way of asyncio in later files
 def browser() -> Iterator[Any]:
     """A headless Chromium of the system, driven by playwright, with its own empty profile and no network of its own."""
     api = require("playwright.sync_api")
