@@ -20,8 +20,8 @@ from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
-from tinygrad_attn import explain
-from tinygrad_attn.errors import DtypeError, GradientError, TinygradAttnError
+from tinygrad_attn import explain, operands
+from tinygrad_attn.errors import GradientError, TinygradAttnError
 from tinygrad_attn.graph import Gradient, Node, fold, sweep
 from tinygrad_attn.modes import MODES, enable_grad
 from tinygrad_attn.registry import OPERATIONS, implements
@@ -42,6 +42,7 @@ class Operation:
         options: its keyword options with their defaults.
         elementwise: whether each output element depends on one element of each input.
         selects: whether it takes some elements and leaves others, as `where` does.
+        floating: whether its formula needs floating numbers, so that whole ones are converted first.
         moves: whether elements only change places, are copied or added, whatever their values.
         formulas: for each differentiable input, its gradient rule in mathematical notation.
         reference: for a fused operation, the same function written with primitive ones; else None.
@@ -58,6 +59,7 @@ class Operation:
         elementwise: bool = False,
         selects: bool = False,
         moves: bool = False,
+        floating: bool = False,
         domain: Callable[[Any], tuple[Any, ...]] | None = None,
         options: dict[str, Callable[..., Any]] | None = None,
         clash: Callable[..., str | None] | None = None,
@@ -70,11 +72,13 @@ class Operation:
         self.elementwise = elementwise
         self.selects = selects
         self.moves = moves
+        self.floating = floating or reference is not None
         self.domain = domain
         self.option_domains = options or {}
         self.clash = clash
         self.__name__, self.__doc__, self.__module__ = self.name, forward.__doc__, forward.__module__
         self.__wrapped__ = forward
+        self.built_in = self.__module__.startswith("tinygrad_attn.")
         signature = Signature(forward, sequence=sequence)
         self.bind = signature.bind
         self.parameters, self.variadic, self.options = signature.parameters, signature.variadic, signature.options
@@ -130,24 +134,38 @@ class Operation:
         """Run the forward formula; record a Node if an input requires a gradient and recording is on."""
         inputs, options = self.bind(args, kwargs)
         modes = MODES.get()
-        if modes.unfused and self.reference is not None:
-            return self.reference(*inputs, **options)
-        traced, recording = False, False
+        traced, recording, written = False, False, False
         for value in inputs:
             if isinstance(value, Tensor):
                 traced = True
                 recording = recording or (value.requires_grad and modes.record)
+            elif isinstance(value, (list, tuple)):
+                written = True
+        if written:
+            inputs = operands.written_out(self, inputs)
+        if self.floating:
+            inputs = operands.floating(self, inputs)
+        if options is not self.options:
+            options = operands.plain_options(self, options, modes.record)
+        if modes.unfused and self.reference is not None:
+            return self.reference(*inputs, **options)
         if recording:
-            inputs = self._constants(inputs)
-            options = {name: _own(value) for name, value in options.items()} if options else options
+            inputs = operands.constants(self, inputs)
+            options = {name: operands.own_copy(value) for name, value in options.items()} if options else options
             self._check_differentiable(inputs)
         arrays = [plain(value) for value in inputs]
+        if not self.built_in:
+            arrays = [operands.read_only(array) for array in arrays]
         try:
             result = self.forward(*arrays, **options)
         except TinygradAttnError:
             raise
         except (ValueError, IndexError, TypeError) as error:
             raise explain.failure(self, inputs, options, error) from error
+        if result is None:
+            raise GradientError(
+                f"{self.name}: the forward formula returned None\n  it must return its result, an array"
+            )
         out, saved = (result, None) if self.reference is None else self._fused_result(result)
         if not traced:
             return out
@@ -186,12 +204,9 @@ class Operation:
             return f"{self.parameters[-1]}[{index - first}]"
         return self.parameters[index]
 
-    def _constants(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Operands fit for the graph: arrays are copied, so that changing them later does not change gradients."""
-        try:
-            return tuple(v if v is None or isinstance(v, (Tensor, bool, int, float)) else Tensor(v) for v in inputs)
-        except DtypeError as error:
-            raise DtypeError(f"{self.name}: {error}\n{explain.operands(self, inputs)}") from None
+    def differentiates(self, index: int) -> bool:
+        """Whether there is a gradient rule for the operand at `index`."""
+        return self._rule_name(index) in self.rules
 
     def _check_differentiable(self, inputs: tuple[Any, ...]) -> None:
         for index, value in enumerate(inputs):
@@ -316,8 +331,8 @@ def op(*numpy_functions: Callable[..., Any], **settings: Any) -> Any:
     Args:
         *numpy_functions: the NumPy functions that run it when they are called with a Tensor.
         **settings: `symbol`, `reference`, `sequence` (the inputs come as one list), `elementwise`, `selects`,
-            `moves`, `domain`, `options` (what a test may draw for each option) and `clash` (explains why shapes do
-            not fit).
+            `moves`, `floating`, `domain`, `options` (what a test may draw for each option) and `clash` (explains why
+            shapes do not fit).
 
     Usable bare as well:
 
@@ -349,16 +364,8 @@ def _is_users_own(function: Callable[..., Any]) -> bool:
 
 def _register(operation: Operation, numpy_functions: tuple[Callable[..., Any], ...]) -> Operation:
     implements(*numpy_functions)(operation)
-    built_in = operation.__module__.startswith("tinygrad_attn.")
-    OPERATIONS[operation.name if built_in else f"{operation.__module__}.{operation.name}"] = operation
+    OPERATIONS[operation.name if operation.built_in else f"{operation.__module__}.{operation.name}"] = operation
     return operation
-
-
-def _own(option: Any) -> Any:
-    """An option fit for the graph: what can be changed later, such as an index array, is copied."""
-    if isinstance(option, (list, tuple)) and not hasattr(option, "_fields"):
-        return type(option)(_own(part) for part in option)
-    return option.copy() if isinstance(option, np.ndarray) else option
 
 
 @op(np.copy, elementwise=True, domain=lambda choose: (choose.reals(choose.shape()),))

@@ -6,6 +6,7 @@ gradient rules are in `ops/`, the backward sweep is in `graph.py`.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ from tinygrad_attn.graph import Node, is_tensor, sweep
 from tinygrad_attn.methods import ArrayMethods
 from tinygrad_attn.modes import MODES
 from tinygrad_attn.mutation import Memory
+from tinygrad_attn.registry import apply
 
 Array = NDArray[Any]
 
@@ -76,7 +78,7 @@ class Tensor(ArrayMethods):
         requires_grad: bool = False,
         name: str | None = None,
     ) -> None:
-        if _holds_tensor(data):
+        if holds_tensor(data):
             raise DtypeError(
                 "a list of Tensors would lose their gradients here\n  use ta.stack(list) or ta.concatenate(list)"
             )
@@ -321,18 +323,30 @@ class Tensor(ArrayMethods):
         self.keeps_grad = True
         return self
 
-    def register_hook(self, hook: Callable[[Any], Any]) -> Callable[[], None]:
+    def register_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
         """Call `hook(gradient)` with the complete gradient of this tensor; what it returns, unless None, replaces it.
 
         Returns:
-            A function that removes the hook.
+            A handle; calling it, or its `remove`, takes the hook away.
         """
         self.hooks = (*self.hooks, hook)
+        return HookHandle(self, hook)
 
-        def remove() -> None:
-            self.hooks = tuple(kept for kept in self.hooks if kept is not hook)
+    def _in_place(self, function: Callable[..., Any], other: Any) -> Tensor:
+        """`self -= other` and the like: a new Tensor, or, for a leaf where nothing is recorded, new values for it."""
+        if self.node is not None or not self.requires_grad:
+            result: Tensor = apply(function, self, other)
+            return result
+        if MODES.get().record:
+            raise InPlaceError(
+                "a leaf that requires a gradient cannot be changed in place where that would be recorded\n"
+                "  update parameters under no_grad(), or through .data: p.data -= rate * p.grad"
+            )
+        self.data = plain(apply(function, self, other))
+        return self
 
-        return remove
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.ndim == 0 else super().__format__(spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self.node is not None:
@@ -347,10 +361,26 @@ class Tensor(ArrayMethods):
         raise TypeError("Tensors are not pickled: a pickle can run code\n  use tinygrad_attn.serialize.save")
 
 
+class HookHandle:
+    """What `register_hook` returns; calling it, or its `remove`, takes the hook away."""
+
+    def __init__(self, tensor: Tensor, hook: Callable[[Any], Any]) -> None:
+        self._tensor, self._hook = weakref.ref(tensor), hook
+
+    def remove(self) -> None:
+        """Take the hook away; a second time does nothing."""
+        tensor = self._tensor()
+        if tensor is not None:
+            tensor.hooks = tuple(kept for kept in tensor.hooks if kept is not self._hook)
+
+    __call__ = remove
+
+
 def plain(value: Any) -> Any:
     """The array behind a Tensor; anything else as it is."""
     return value._data if is_tensor(value) else value
 
 
-def _holds_tensor(data: Any) -> bool:
-    return isinstance(data, (list, tuple)) and any(isinstance(x, Tensor) or _holds_tensor(x) for x in data)
+def holds_tensor(data: Any) -> bool:
+    """Whether a list, however nested, has a Tensor in it."""
+    return isinstance(data, (list, tuple)) and any(isinstance(x, Tensor) or holds_tensor(x) for x in data)

@@ -98,7 +98,8 @@ def attention(query: Any, key: Any, value: Any, mask: Any, bias: Any, keep: Any,
         Vaswani et al. (2017), arXiv:1706.03762, equation 1. The backward pass uses Σ dP∘P = Σ dO∘O, as in
         Dao et al. (2022), arXiv:2205.14135, appendix B.2.
     """
-    weights = (query * scale) @ np.swapaxes(key, -1, -2)  # (..., query_len, key_len), still scores
+    with np.errstate(invalid="warn" if mask is None else "ignore"):  # NaN and infinity may stand at masked keys
+        weights = (query * scale) @ np.swapaxes(key, -1, -2)  # (..., query_len, key_len), still scores
     if bias is not None:
         weights = weights + bias
     if mask is not None:

@@ -24,7 +24,7 @@ def keep_mask(shape: tuple[int, ...], p: float, dtype: Any, rng: np.random.Gener
     if p == 1.0:
         return Tensor(np.zeros(shape, dtype))
     drawn = (rng or default_rng()).random(shape, dtype=np.float32)
-    return Tensor.from_own((drawn >= p) * np.asarray(1.0 / (1.0 - p), dtype=dtype))
+    return Tensor.from_own(np.asarray((drawn >= p) * np.asarray(1.0 / (1.0 - p), dtype=dtype)))
 
 
 @op(symbol="dropout", elementwise=True, domain=broadcasting({}, {}))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_attn.domain import broadcasting, reals
+from tinygrad_attn.errors import DtypeError
 from tinygrad_attn.explain import broadcast_clash
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.activation import sigmoid
@@ -107,6 +108,11 @@ def power(a: Any, b: Any) -> Any:
     y = aᵇ. At a = 0 the derivative by the base is 0 for b = 0, and the one by the exponent is 0 for b ≥ 0; no
     logarithm of the base is taken unless the exponent requires a gradient.
     """
+    kinds = np.result_type(a, b).kind
+    if kinds in "iu" and np.any(np.less(b, 0)):
+        raise DtypeError(
+            "power: whole numbers have no whole power to a negative exponent\n  write 2.0 for 2, or use astype"
+        )
     return np.power(a, b)
 
 

@@ -193,7 +193,7 @@ def _pair(choose: Chooser) -> tuple[Any, ...]:
     return choose.reals(shape), choose.reals(shape)
 
 
-@op(domain=_pair, options={"reduction": one_of(*REDUCTIONS)})
+@op(floating=True, domain=_pair, options={"reduction": one_of(*REDUCTIONS)})
 def mse_loss(prediction: Any, target: Any, *, reduction: str = "mean") -> Any:
     """Squared distance from the target.
 
@@ -232,6 +232,7 @@ def _some_weights(choose: Chooser, inputs: tuple[Any, ...]) -> Any:
 
 
 @op(
+    floating=True,
     domain=_yes_or_no,
     options={"weight": _some_weights, "pos_weight": _some_weights, "reduction": one_of(*REDUCTIONS)},
 )
@@ -292,7 +293,7 @@ def _distributions(choose: Chooser) -> tuple[Any, ...]:
     return choose.reals(shape), choose.reals(shape, 0.1, 1.0)
 
 
-@op(symbol="KL", domain=_distributions, options={"reduction": one_of(*REDUCTIONS)})
+@op(symbol="KL", floating=True, domain=_distributions, options={"reduction": one_of(*REDUCTIONS)})
 def kl_divergence(log_prediction: Any, target: Any, *, reduction: str = "mean") -> Any:
     """Nats lost by expecting one distribution where another holds; 0 where they agree, never less.
 

@@ -207,7 +207,7 @@ def masked_fill(x: Any, mask: Any, *, value: float) -> Any:
             f"masked_fill: the mask must be boolean, True where `value` is filled in\n"
             f"  given dtype {np.asarray(mask).dtype}; write mask == 0 or mask == 1, whichever is meant"
         )
-    return np.where(mask, np.asarray(value, dtype=x.dtype), x)
+    return np.where(mask, value, x)
 
 
 @masked_fill.gradient("x", formula="dx = 0 where masked, else dy")

@@ -16,7 +16,7 @@ from tinygrad_attn.tensor import plain
 PLAIN_FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal),
     *(np.logical_and, np.logical_or, np.logical_not, np.isfinite, np.isnan, np.isinf, np.signbit),
-    *(np.sign, np.floor, np.ceil, np.rint, np.round),
+    *(np.sign, np.floor_divide, np.floor, np.ceil, np.rint, np.round),
     *(np.argmax, np.argmin, np.argsort, np.argpartition, np.lexsort, np.searchsorted, np.digitize, np.isin, np.unique),
     *(np.argwhere, np.nonzero, np.flatnonzero, np.count_nonzero),
     *(np.shape, np.ndim, np.size, np.zeros_like, np.ones_like, np.full_like, np.empty_like),

@@ -193,7 +193,7 @@ def _(g: Any, out: Any, x: Any, *, axis: int | None) -> Any:
     return np.reshape(np.moveaxis(before * np.stack(behind[::-1]), 0, along), x.shape)
 
 
-@op(domain=reals(min_side=1), options=_AXES)
+@op(floating=True, domain=reals(min_side=1), options=_AXES)
 def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """Logarithm of a sum of exponentials, without overflow.
 

@@ -23,7 +23,7 @@ def scaled_dot_product_attention(
     mask: Any = None,
     bias: Any = None,
     causal: bool | Align = False,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
     chunk: int | None = None,
@@ -40,7 +40,7 @@ def scaled_dot_product_attention(
             has no influence on it.
         bias: added to the scores; may require a gradient.
         causal: True hides later keys; with unequal lengths say "lower_right" or "upper_left" (see `causal_mask`).
-        scale: factor of Q Kᵀ; 1/√d if None.
+        scale: factor of Q Kᵀ; 1/√d if None. A Tensor can be learned: a temperature.
         dropout: probability of dropping a weight.
         return_weights: also return the weights, (..., query_len, key_len), part of the graph like every Tensor.
         chunk: compute so many queries at a time: the same result, with memory linear in the length. Not together with
@@ -59,6 +59,8 @@ def scaled_dot_product_attention(
     if mask is not None:
         mask = np.asarray(plain(mask))
         check_mask(mask, scores_shape)
+    if isinstance(scale, Tensor):
+        query, scale = query * scale, 1.0  # a factor of the queries, so that it gets its gradient
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
     keep = keep_mask(scores_shape, dropout, query.dtype, rng) if dropout > 0.0 else None
     if keep is not None and not any(isinstance(x, Tensor) for x in (query, key, value, bias)):

@@ -10,7 +10,7 @@ from tinygrad_attn.domain import any_axis, reals
 from tinygrad_attn.operation import op
 
 
-@op(domain=reals(min_dims=1), options={"axis": any_axis})
+@op(floating=True, domain=reals(min_dims=1), options={"axis": any_axis})
 def softmax(x: Any, *, axis: int = -1) -> Any:
     """Weights that are positive and sum to one along `axis`.
 
@@ -36,7 +36,7 @@ def _(g: Any, y: Any, x: Any, *, axis: int) -> Any:
     return y * (g - np.sum(g * y, axis=axis, keepdims=True))
 
 
-@op(domain=reals(min_dims=1), options={"axis": any_axis})
+@op(floating=True, domain=reals(min_dims=1), options={"axis": any_axis})
 def log_softmax(x: Any, *, axis: int = -1) -> Any:
     """Logarithm of the softmax, exact where the weight itself would round to zero.
 
