@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from tinygrad_attn.errors import InPlaceError, ShapeError, UnsupportedFunctionError
 from tinygrad_attn.modes import is_grad_enabled
-from tinygrad_attn.registry import apply, call
+from tinygrad_attn.registry import OPERATIONS, apply, call
 
 if TYPE_CHECKING:
     from tinygrad_attn.tensor import Tensor
@@ -32,6 +32,10 @@ class ArrayMethods:
     """What an array can be asked to do; `Tensor` is its only subclass."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def _in_place(self, function: Any, other: Any) -> Tensor: ...
 
     _data: NDArray[Any]
     requires_grad: bool
@@ -173,6 +177,30 @@ class ArrayMethods:
 
     def __getitem__(self, index: Any) -> Tensor:
         return apply(operator.getitem, self, index)
+
+    def __iadd__(self, other: Any) -> Tensor:
+        return self._in_place(np.add, other)
+
+    def __isub__(self, other: Any) -> Tensor:
+        return self._in_place(np.subtract, other)
+
+    def __imul__(self, other: Any) -> Tensor:
+        return self._in_place(np.multiply, other)
+
+    def __itruediv__(self, other: Any) -> Tensor:
+        return self._in_place(np.divide, other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return apply(np.floor_divide, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return apply(np.floor_divide, other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return apply(np.round, self, digits or 0)
 
     # --- comparisons -----------------------------------------------------------------------------------------------
     # They answer with plain boolean arrays: they have no gradient.
@@ -353,3 +381,15 @@ class ArrayMethods:
     def dot(self, other: Any) -> Tensor:
         """Dot product, as `np.dot`."""
         return apply(np.dot, self, other)
+
+    def relu(self) -> Tensor:
+        """Zero where negative."""
+        return OPERATIONS["relu"](self)
+
+    def sigmoid(self) -> Tensor:
+        """Logistic function of each element."""
+        return OPERATIONS["sigmoid"](self)
+
+    def softmax(self, axis: int = -1) -> Tensor:
+        """Weights that are positive and sum to one along `axis`."""
+        return OPERATIONS["softmax"](self, axis=axis)

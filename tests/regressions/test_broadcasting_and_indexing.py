@@ -267,9 +267,11 @@ def test_B18_in_place_on_an_array_is_refused_rather_than_losing_the_graph() -> N
     with pytest.raises(ta.errors.InPlaceError):
         np.add(t, 1.0, out=array)
     assert_array_equal(array, [1.0, 1.0])
-    before = t
-    t += 1.0  # on a Tensor it means t = t + 1
-    assert t is not before and t.node is not None
+    before = s = t * 1.0
+    s += 1.0  # on a result it means s = s + 1
+    assert s is not before and s.node is not None
+    with pytest.raises(ta.errors.InPlaceError, match="no_grad"):
+        t += 1.0  # on a leaf it would be forgotten
 
 
 def test_B19_tensors_are_hashed_by_identity_and_compared_by_element() -> None:

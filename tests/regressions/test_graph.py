@@ -364,6 +364,7 @@ def test_G14_mean_and_max_are_recorded() -> None:
 FLOAT_METHODS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(["sum", "mean", "var", "std", "max", "min", "prod", "cumsum", "flatten", "transpose"], ()),
     **dict.fromkeys(["squeeze", "clip", "exp", "log", "sqrt", "tanh", "abs", "clone"], ()),
+    **dict.fromkeys(["relu", "sigmoid", "softmax"], ()),
     **dict.fromkeys(["copy", "cumprod", "trace", "diagonal", "ravel"], ()),
     "take": ([0, 0],),
     "repeat": (2,),
@@ -380,10 +381,11 @@ FLOAT_METHODS: dict[str, tuple[Any, ...]] = {
 }
 PLAIN_METHODS = {
     *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "argmax", "argmin", "item", "tolist"),
-    *("argsort", "any", "all", "round"),
+    *("argsort", "any", "all", "round", "__round__", "__floordiv__", "__rfloordiv__", "__divmod__"),
     *("__array__", "__float__", "__int__", "__index__", "__bool__", "__len__", "__hash__"),
 }
 OTHER_METHODS = {"__array_ufunc__", "__array_function__", "__setitem__", "__iter__", "_refuse_to_be_stored"}
+OTHER_METHODS |= {"__iadd__", "__isub__", "__imul__", "__itruediv__"}
 
 
 @pytest.mark.parametrize("name", FLOAT_METHODS)

@@ -397,3 +397,89 @@ def test_tensors_are_not_pickled() -> None:
 def test_no_attribute_can_be_invented() -> None:
     with pytest.raises(AttributeError):
         variable(1.0).gradient = 5.0  # type: ignore[attr-defined]
+
+
+# --- updates in place, formats, rounding -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        (lambda p: p.__isub__(np.array([0.5, 0.5])), [0.5, 1.5]),
+        (lambda p: p.__iadd__(1.0), [2.0, 3.0]),
+        (lambda p: p.__imul__(2.0), [2.0, 4.0]),
+        (lambda p: p.__itruediv__(2.0), [0.5, 1.0]),
+    ],
+)
+def test_a_leaf_is_updated_in_place_where_nothing_is_recorded(update: Any, expected: list[float]) -> None:
+    p = ta.Tensor([1.0, 2.0], requires_grad=True)
+    memory = p.data
+    with ta.no_grad():
+        assert update(p) is p
+    np.testing.assert_array_equal(p.numpy(), expected)
+    assert p.requires_grad and p.data is memory
+
+
+def test_an_update_in_place_where_it_would_be_recorded_is_refused() -> None:
+    p = ta.Tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(ta.errors.InPlaceError, match="no_grad"):
+        p -= 1.0
+
+
+def test_an_update_between_forward_and_backward_is_noticed() -> None:
+    p = ta.Tensor([1.0, 2.0], requires_grad=True)
+    loss = (p * p).sum()
+    with ta.no_grad():
+        p -= 0.5
+    with pytest.raises(ta.errors.MutatedError):
+        loss.backward()
+
+
+def test_a_running_sum_of_losses_is_a_new_tensor_each_time() -> None:
+    x = ta.Tensor(2.0, requires_grad=True)
+    total: Any = 0.0
+    for _ in range(3):
+        total += x * x
+    total.backward()
+    assert x.grad == 12.0
+
+
+def test_a_single_number_takes_the_formats_of_numbers() -> None:
+    assert f"{ta.Tensor(1.23456):.2f}" == "1.23"
+    assert f"{ta.Tensor([1.5])}" == str(ta.Tensor([1.5]))
+    with pytest.raises(TypeError):
+        f"{ta.Tensor([1.5, 2.5]):.2f}"
+
+
+def test_rounding_and_whole_division_answer_plainly() -> None:
+    t = ta.Tensor([1.2, 3.7], dtype=np.float64, requires_grad=True)
+    np.testing.assert_array_equal(round(t), [1.0, 4.0])
+    np.testing.assert_array_equal(round(t, 1), [1.2, 3.7])
+    np.testing.assert_array_equal(t // 1.0, [1.0, 3.0])
+    np.testing.assert_array_equal(7.0 // t, [5.0, 1.0])
+    quotient, rest = divmod(t, 1.0)
+    np.testing.assert_array_equal(quotient, [1.0, 3.0])
+    assert rest.requires_grad
+
+
+def test_a_hook_can_be_removed_by_calling_what_was_returned_or_its_remove() -> None:
+    x = ta.Tensor(1.0, requires_grad=True)
+    for take_away in (lambda handle: handle(), lambda handle: handle.remove()):
+        handle = x.register_hook(lambda g: g * 10.0)
+        take_away(handle)
+        x.zero_grad()
+        (x * 2.0).backward()
+        assert x.grad == 2.0
+
+
+def test_activations_are_methods_too() -> None:
+    x = ta.Tensor([-1.0, 2.0], requires_grad=True)
+    np.testing.assert_array_equal(x.relu().numpy(), [0.0, 2.0])
+    np.testing.assert_allclose(x.softmax().numpy().sum(), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(x.sigmoid().numpy(), 1.0 / (1.0 + np.exp([1.0, -2.0])), rtol=1e-6)
+
+
+def test_dropout_of_a_single_number_can_be_drawn_upon() -> None:
+    y = ta.dropout(ta.Tensor(1.0, requires_grad=True), 0.5)
+    y.backward()
+    assert all(isinstance(value.numpy(), np.ndarray) for value in y.node.inputs)
