@@ -7,6 +7,7 @@ never been interrupted.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import sys
@@ -27,6 +28,10 @@ from transformer.training import History, Trainer, TrainingConfig
 FORMAT, VERSION = "tinygrad-attn training", 1
 
 MODEL, OPTIMIZER, LOSSES = "model.", "optimizer.", "history.losses"
+CHECKSUM = "sha256"
+
+# Sinusoidal positions are not stored, so that nothing in the file speaks against a length; no model is this long.
+LONGEST = 1_000_000
 
 
 def last_training() -> Path:
@@ -76,7 +81,7 @@ def save_training(trainer: Trainer, path: str | os.PathLike[str]) -> None:
         "target_tokenizer": trainer.task.target_tokenizer.to_json(),
         **{name: json.dumps(fact) for name, fact in facts.items()},
     }
-    serialize.save(path, tensors, metadata)
+    serialize.save(path, tensors, {**metadata, CHECKSUM: _checksum(tensors, metadata)})
 
 
 def load_training(path: str | os.PathLike[str], task: Task | None = None) -> Trainer:
@@ -95,13 +100,21 @@ def load_training(path: str | os.PathLike[str], task: Task | None = None) -> Tra
             f"{path} holds no training of tinygrad-attn\n  give a file that `tinygrad-attn train` wrote"
         )
     try:
+        version = json.loads(metadata["version"])
+        if version != VERSION:
+            raise CheckpointError(f"{path} is of version {version}; this release reads version {VERSION}")
+        expected = metadata.pop(CHECKSUM, None)  # None: by a release that wrote no checksums
+        if expected not in (None, _checksum(tensors, metadata)):
+            raise CheckpointError(
+                f"{path} is damaged: its content is not what was saved\n  copy it again, or train again"
+            )
         facts = {name: json.loads(metadata[name]) for name in metadata if name != "format"}
-        if facts["version"] != VERSION:
-            raise CheckpointError(f"{path} is of version {facts['version']}; this release reads version {VERSION}")
         task = make_task(facts["task"]) if task is None else task
         _check_tokenizers(path, task, metadata)
         training = {**facts["training"], "betas": tuple(facts["training"]["betas"])}
-        model = Transformer(TransformerConfig.from_dict(facts["model"]), rng=np.random.default_rng(0))
+        config = TransformerConfig.from_dict(facts["model"])
+        _check_sizes(path, config, _under(tensors, MODEL))
+        model = Transformer(config, rng=np.random.default_rng(0))
         trainer = Trainer(task, TrainingConfig(**training), model)
         model.load_state_dict(_under(tensors, MODEL))
         trainer.optimizer.load_state_dict(_under(tensors, OPTIMIZER))
@@ -179,6 +192,46 @@ def _check_tokenizers(path: str | os.PathLike[str], task: Task, metadata: Mappin
                 f"{path}: its {side} vocabulary is not the one that the task has here\n"
                 "  it was trained on another task, or with date patterns of another release of Babel; train again"
             )
+
+
+def _check_sizes(path: str | os.PathLike[str], config: TransformerConfig, tensors: Mapping[str, Any]) -> None:
+    """Compare what the metadata say with the arrays, before a model of that size is built.
+
+    Raises:
+        CheckpointError: they differ.
+        KeyError: an array is missing.
+    """
+    vocabulary, d_model = tensors["source_embedding.tokens.weight"].shape
+    stored = {
+        "source_vocab": vocabulary,
+        "target_vocab": len(tensors["target_embedding.tokens.weight"]),
+        "d_model": d_model,
+        "d_ff": len(tensors["encoder.layers.0.feed_forward.expand.weight"]),
+        **{f"{side}_layers": _count_layers(tensors, f"{side}.layers.") for side in ("encoder", "decoder")},
+        "max_length": min(config.max_length, LONGEST),
+    }
+    if config.positions == "learned":
+        stored["max_length"] = len(tensors["source_embedding.positions.weight"])
+    for name, size in stored.items():
+        if getattr(config, name) != size:
+            raise CheckpointError(
+                f"{path} is damaged: its settings say {name}={getattr(config, name)}, its arrays {size}\n"
+                "  copy it again, or train again"
+            )
+
+
+def _count_layers(tensors: Mapping[str, Any], prefix: str) -> int:
+    return len({name.removeprefix(prefix).split(".")[0] for name in tensors if name.startswith(prefix)})
+
+
+def _checksum(tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> str:
+    """SHA-256 of all arrays and texts with their names, the same on every machine."""
+    digest = hashlib.sha256(json.dumps(sorted(metadata.items())).encode())
+    for name in sorted(tensors):
+        array = np.asarray(tensors[name])
+        digest.update(json.dumps([name, array.dtype.name, array.shape]).encode())
+        digest.update(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+    return digest.hexdigest()
 
 
 def _history(fields: dict[str, Any], losses: Any) -> History:

@@ -128,6 +128,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(_with_one_remedy(str(error)))
     except TinygradAttnError as error:
         return _complain(str(error))
+    except MemoryError as error:
+        return _complain(
+            f"there is not enough memory for this: {error}" if str(error) else "there is not enough memory"
+        )
     except OSError as error:
         place = f"{error.filename}: " if error.filename is not None else ""
         return _complain(f"{place}{error.strerror or error}")

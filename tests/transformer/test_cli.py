@@ -229,6 +229,14 @@ def test_a_checkpoint_that_is_none_is_refused(run: Run) -> None:
         assert_one_line(run("train", "--resume", "--checkpoint", name))
 
 
+def test_too_little_memory_is_said_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(_: object) -> int:
+        raise MemoryError("Unable to allocate 1.00 TiB")
+
+    monkeypatch.setattr("transformer.commands.graph.run", exhausted)
+    assert_one_line(run("graph"), "not enough memory", "1.00 TiB")
+
+
 def test_unknown_characters_are_named(run: Run) -> None:
     require("safetensors")
     run("train", "--task", "copy", "--steps", "1")

@@ -19,7 +19,7 @@ import tinygrad_attn as ta
 from tests.conftest import require
 from tinygrad_attn import serialize
 from tinygrad_attn.errors import CheckpointError, NotFiniteError, OptionError
-from transformer.checkpoint import describe_task, last_training, load_training, make_task, save_training
+from transformer.checkpoint import CHECKSUM, describe_task, last_training, load_training, make_task, save_training
 from transformer.config import TransformerConfig
 from transformer.model import Transformer
 from transformer.tasks import CopyConfig, CopyTask, Example, PhrasesTask, Task
@@ -195,6 +195,7 @@ def test_a_missing_checkpoint_and_a_folder_are_refused(tmp_path: Path) -> None:
 
 def change(path: Path, **changes: Any) -> None:
     tensors, metadata = serialize.load(path)
+    metadata.pop(CHECKSUM)  # as earlier releases wrote them
     for name, value in changes.items():
         if value is None:
             del metadata[name]
@@ -233,6 +234,49 @@ def test_a_checkpoint_with_other_sizes_is_refused(saved: Path) -> None:
     serialize.save(saved, {**tensors, name: tensors[name][:1]}, metadata)
     with pytest.raises(CheckpointError):
         load_training(saved)
+
+
+def test_a_checkpoint_without_a_checksum_is_still_read(saved: Path) -> None:
+    change(saved)
+    assert load_training(saved).step == 2
+
+
+@pytest.mark.parametrize("place", [0.3, 0.5, 0.9, -1])
+def test_a_checkpoint_with_a_flipped_bit_in_its_numbers_is_refused(saved: Path, place: float) -> None:
+    content = bytearray(saved.read_bytes())
+    start = 8 + int.from_bytes(content[:8], "little")
+    content[start + int((len(content) - start) * place) if place > 0 else -1] ^= 1
+    saved.write_bytes(content)
+    with pytest.raises(CheckpointError, match="not what was saved"):
+        load_training(saved)
+
+
+def test_a_checkpoint_whose_words_were_changed_is_refused(saved: Path) -> None:
+    tensors, metadata = serialize.load(saved)
+    serialize.save(saved, tensors, {**metadata, "step": "1"})
+    with pytest.raises(CheckpointError, match="not what was saved"):
+        load_training(saved)
+
+
+@pytest.mark.parametrize(
+    "name", ["d_model", "d_ff", "source_vocab", "target_vocab", "encoder_layers", "decoder_layers", "max_length"]
+)
+def test_a_size_that_the_arrays_do_not_have_is_found_before_a_model_of_it_is_built(saved: Path, name: str) -> None:
+    model = json.loads(serialize.load(saved)[1]["model"])
+    change(saved, model={**model, name: 64_000_000})
+    with pytest.raises(CheckpointError, match=f"{name}=64000000, its arrays"):
+        load_training(saved)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_a_model_of_every_kind_of_sizes_comes_back(task: CopyTask, tmp_path: Path, positions: str) -> None:
+    require("safetensors")
+    config = dataclasses.replace(
+        default_model_config(task), d_model=12, num_heads=3, d_ff=20, encoder_layers=1, decoder_layers=3
+    )
+    model = Transformer(dataclasses.replace(config, positions=positions), rng=np.random.default_rng(0))
+    save_training(Trainer(task, SMALL, model), tmp_path / "t.safetensors")
+    assert load_training(tmp_path / "t.safetensors").model.config == model.config
 
 
 def test_a_checkpoint_of_another_vocabulary_is_refused(saved: Path) -> None:
