@@ -598,7 +598,7 @@ NOT_FINITE: dict[str, tuple[Make, str, str, list[str]]] = {
         of(lambda x: np.sin(x * math.inf), [1.0]),
         "sin",
         "met an infinity",
-        ["multiply is inf"],
+        ["x  inf"],
     ),
     "filled in": (
         lambda: (w := variable(TWO, "w"), np.sum(w * ta.masked_fill(variable(TWO), TWO > 2.0, value=-np.inf))),
@@ -647,6 +647,13 @@ def test_not_finite(make: Make, operation: str, kind: str, words: list[str]) -> 
     assert (found.cause.operation, found.cause.kind) == (operation, kind), str(found)
     told = " ".join(str(found).split())
     assert all(" ".join(word.split()) in told for word in words), str(found)
+
+
+def test_where_an_infinity_was_put_in_is_told_too() -> None:
+    x = variable([1.0])
+    causes = why(x, np.sin(x * math.inf)).causes
+    assert "the operand b of multiply is inf, in the forward pass" in [cause.text for cause in causes]
+    assert str(causes[0]).splitlines()[0] == "sin: met an infinity: nan at [0], in the forward pass"
 
 
 def test_the_line_is_shown_where_it_was_noted() -> None:

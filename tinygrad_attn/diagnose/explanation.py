@@ -28,6 +28,7 @@ Derivative = Literal["zero", "partly zero", "not finite", "rounding error", "not
 
 WIDTH = 80
 SHOWN = 3  # causes that the text shows; all of them are in the data
+SHOWN_NOT_FINITE = 2  # a NaN spreads: what comes after the first operation is its consequence, as a rule
 STEPS = 4  # operations that a path names
 
 
@@ -80,6 +81,9 @@ class Cause:
         """Where it is, and the sentence."""
         return f"{self.where}: {self.text}" if self.operation else self.text
 
+    def __str__(self) -> str:
+        return textwrap.dedent("\n".join(self.lines()))
+
     def lines(self) -> list[str]:
         """The cause as text, one string per line."""
         lines = wrapped(self.headline, "  ", "    ")
@@ -121,10 +125,11 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = wrapped(f"{self.subject}: {self.summary}", "", "  ")
-        for cause in self.causes[:SHOWN]:
+        shown = SHOWN_NOT_FINITE if self.derivative == "not finite" else SHOWN
+        for cause in self.causes[:shown]:
             lines += cause.lines()
-        if len(self.causes) > SHOWN:
-            lines.append(f"  … and {len(self.causes) - SHOWN} more, in .causes")
+        if len(self.causes) > shown:
+            lines.append(f"  … and {len(self.causes) - shown} more, in .causes")
         for note in self.notes:
             lines += wrapped(note, "  ", "    ")
         if self.advice:

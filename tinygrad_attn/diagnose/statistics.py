@@ -54,9 +54,13 @@ class Statistics:
         if self.freed:
             shown["freed operations"] = self.freed
         lines = [f"{name:<42}{value:>12,}" for name, value in shown.items()]
-        lines += rows_of("operation", self.by_operation, str, rows)
-        lines += rows_of("module", merged(self.by_scope, rows), str, rows)
+        lines += rows_of("operation", self.by_operation, _grouped, rows)
+        lines += rows_of("module", merged(self.by_scope, rows), _grouped, rows)
         return "\n".join(lines)
+
+
+def _grouped(count: int) -> str:
+    return f"{count:,}"
 
 
 def statistics(loss: Tensor) -> Statistics:

@@ -259,7 +259,9 @@ class _Question:
             return _unkept(self.subject, (said, *notes), derivative=kind, causes=causes)
         if tensor.grad is None:
             text = f".grad is None, as no backward pass has reached it yet; {said}"
-            return Explanation(self.subject, "not computed", text, kind, causes, notes, "loss.backward()")
+            return Explanation(
+                self.subject, "not computed", text, kind, causes, notes, "" if causes else "loss.backward()"
+            )
         held = _kind_of(tensor.grad[self.elements])
         if held != kind and not (kind == "rounding error" and held != "not finite"):
             text = f".grad is {_ADJECTIVES[held]}, though the gradient computed here is {told}: it comes from elsewhere"
