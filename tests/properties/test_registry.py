@@ -144,12 +144,13 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 }
 # What answers in plain values: it has no slope, or a slope of zero wherever it has one.
 PLAIN = {
-    *("argmax", "argmin", "argsort", "nonzero", "all", "any", "round", "searchsorted", "item", "tolist"),
+    *("argmax", "argmin", "argsort", "nonzero", "all", "any", "round", "__round__", "searchsorted", "item", "tolist"),
     *("__floordiv__", "__rfloordiv__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"),
     *("__bool__", "__float__", "__int__", "__index__", "__len__", "__array__"),
 }
-# What answers with several Tensors, what hands on to other methods, and what refuses.
+# What answers with several Tensors, what hands on to other methods, what changes a leaf in place, and what refuses.
 OTHER = {
+    *("__iadd__", "__isub__", "__imul__", "__itruediv__"),
     *("__divmod__", "__rdivmod__", "__iter__", "__array_ufunc__", "__array_function__", "__setitem__"),
     "_refuse_to_be_stored",
 }
