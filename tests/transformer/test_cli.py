@@ -417,6 +417,35 @@ def test_a_terminal_without_unicode_is_no_reason_to_fail(tmp_path: Path) -> None
     assert b"?2" in done.stdout
 
 
+# What presses Ctrl-C at the moment when NumPy is being imported.
+PRESS = """
+import sys
+class Press:
+    def find_spec(self, name, *_):
+        if name == "numpy":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Press())
+"""
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "import runpy; runpy.run_module('transformer', run_name='__main__')",
+        "import importlib; module = importlib.import_module({module!r}); sys.exit(getattr(module, {name!r})())",
+    ],
+    ids=["python -m transformer", "console script"],
+)
+def test_ctrl_c_while_the_program_starts_is_one_line(tmp_path: Path, start: str) -> None:
+    script = re.search(
+        r'^tinygrad-attn = "(.*):(.*)"$', (ROOT / "pyproject.toml").read_text("utf-8"), flags=re.MULTILINE
+    )
+    assert script is not None
+    command = [sys.executable, "-c", PRESS + start.format(module=script.group(1), name=script.group(2))]
+    done = subprocess.run(command, env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "tinygrad-attn: interrupted\n")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGPIPE")
 def test_a_reader_who_has_seen_enough_ends_it_quietly(tmp_path: Path) -> None:
     child = subprocess.Popen(

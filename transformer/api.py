@@ -1,0 +1,54 @@
+"""What `from transformer import …` offers; `transformer/__init__.py` reads it when the first of these is asked for."""
+
+from transformer.attention import MultiHeadAttention, scaled_dot_product_attention
+from transformer.cache import DecoderCache, KeyValueCache
+from transformer.causal import CausalLM
+from transformer.config import CausalConfig, TransformerConfig
+from transformer.decoder import Decoder, DecoderLayer, LayerWeights
+from transformer.decoding import Beam, GenerationResult, GenerationStep, Greedy, Hypothesis, Sample, generate
+from transformer.embedding import InputEmbedding
+from transformer.encoder import Encoder, EncoderLayer
+from transformer.masks import causal_mask, padding_mask, real_tokens, target_mask
+from transformer.model import Transformer
+from transformer.positional import LearnedPositions, SinusoidalPositions, sinusoidal_table
+from transformer.sublayers import AddAndNorm, FeedForward
+from transformer.targets import sequence_loss, shift_right
+from transformer.tokenizer import CharTokenizer, Tokenizer, WordTokenizer
+
+__all__ = [
+    "AddAndNorm",
+    "Beam",
+    "CausalConfig",
+    "CausalLM",
+    "CharTokenizer",
+    "Decoder",
+    "DecoderCache",
+    "DecoderLayer",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "GenerationResult",
+    "GenerationStep",
+    "Greedy",
+    "Hypothesis",
+    "InputEmbedding",
+    "KeyValueCache",
+    "LayerWeights",
+    "LearnedPositions",
+    "MultiHeadAttention",
+    "Sample",
+    "SinusoidalPositions",
+    "Tokenizer",
+    "Transformer",
+    "TransformerConfig",
+    "WordTokenizer",
+    "causal_mask",
+    "generate",
+    "padding_mask",
+    "real_tokens",
+    "scaled_dot_product_attention",
+    "sequence_loss",
+    "shift_right",
+    "sinusoidal_table",
+    "target_mask",
+]
