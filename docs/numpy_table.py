@@ -19,6 +19,10 @@ made from the registry by `python docs/numpy_table.py`; a test compares the two.
 
 Operators (`a @ b`, `2 ** t`, `t[1:]`) and methods (`t.sum(axis=0)`) are these functions in another spelling.
 
+NumPy hands a call over to a Tensor only if the Tensor is an argument, or stands directly in the list of arrays that
+functions such as `np.stack` take. Inside other lists, as in `np.sum([t, u])` or `np.array([t, u])`, NumPy reads the
+plain values and no gradient is recorded: write `np.sum(np.stack([t, u]))`.
+
 | function | gradient |
 |---|---|
 """

@@ -10,6 +10,7 @@
 
 from tinygrad_attn import diagnose, errors, nn, ops, optim
 from tinygrad_attn.checkpoint import checkpoint
+from tinygrad_attn.creation import eye, full, ones, randn, zeros
 from tinygrad_attn.diagnose import detect_anomaly, why
 from tinygrad_attn.functional import grad, gradients, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from tinygrad_attn.gradcheck import check_operation, gradcheck, gradgradcheck
@@ -61,4 +62,5 @@ __all__ = [
     "vjp",
     "why",
 ]
+__all__ += ["eye", "full", "ones", "randn", "zeros"]
 __all__ += ops.__all__

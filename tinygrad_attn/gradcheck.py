@@ -182,7 +182,7 @@ def _prepare(
         variables.append(Variable(name, array, _mask(exclude.get(name, False), array, name), parameter))
     unknown = set(exclude) - {variable.name for variable in variables}
     if unknown or not variables:
-        known = ", ".join(variable.name for variable in variables) or "none: no input is floating"
+        known = ", ".join(variable.name for variable in variables) or "none: no input is floating (write 1.0, not 1)"
         raise CheckError(f"gradcheck: nothing to compare for {', '.join(sorted(unknown)) or 'f'}\n  inputs: {known}")
 
     def function(values: Sequence[Tensor]) -> list[Any]:

@@ -105,7 +105,8 @@ def no_grad(function: F) -> F: ...
 def no_grad(function: Any = None) -> Any:
     """Record nothing inside: results have `requires_grad=False`.
 
-    Usable as `with no_grad():`, as `@no_grad` and as `@no_grad()`.
+    Usable as `with no_grad():`, as `@no_grad` and as `@no_grad()`. Decorate a generator instead of writing the `with`
+    inside it: a block that yields stays open while the caller runs, as Python's context variables have it.
 
     >>> import tinygrad_attn as ta
     >>> x = ta.Tensor([1.0, 2.0], requires_grad=True)

@@ -47,6 +47,11 @@ def save(path: PathLike, tensors: Mapping[str, ArrayLike], metadata: Mapping[str
     >>> tensors["weight"].tolist(), metadata
     ([[1.0, 0.0], [0.0, 1.0]], {'epoch': '3'})
     """
+    if not isinstance(tensors, Mapping):
+        raise DtypeError(
+            f"save: tensors must be arrays by name, as state_dict() gives them\n"
+            f"  given {type(tensors).__name__}; the order is save(path, tensors)"
+        )
     library = _safetensors()
     # safetensors 0.8 writes a broken header for no arrays with metadata {}, and a sound one with None.
     data = library.save(_storable(tensors), metadata=_text(metadata or {}) or None)

@@ -6,6 +6,7 @@ import builtins
 import json
 import os
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -283,3 +284,8 @@ def test_without_the_library_the_extra_is_named(tmp_path, monkeypatch):
     for call in (lambda: serialize.save(tmp_path / "a", {}), lambda: serialize.load(tmp_path / "a")):
         with pytest.raises(MissingExtraError, match=r"tinygrad-attn\[io\]"):
             call()
+
+
+def test_arguments_in_pytorchs_order_are_told_apart(tmp_path: Any) -> None:
+    with pytest.raises(DtypeError, match=r"save\(path, tensors\)"):
+        serialize.save({"w": np.ones(2)}, str(tmp_path / "w.safetensors"))  # type: ignore[arg-type]
