@@ -211,6 +211,41 @@ def test_what_is_no_date_of_the_task_has_no_reading(text: str) -> None:
     assert TASK.readings(text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "written"),
+    [
+        ("February 30, 2020", "no_day", ""),
+        ("30. Februar 2020", "no_day", ""),
+        ("2026년 13월 1일", "no_day", ""),
+        ("31 AVRIL 2026", "no_day", ""),
+        ("29 February 2023", "no_day", ""),
+        ("0 May 2026", "no_day", ""),
+        ("Monday, December 1, 2026", "weekday", "Tuesday, December 1, 2026"),
+        ("2026년 12월 1일 월요일", "weekday", "2026년 12월 1일 화요일"),
+        ("December 1, 1800", "years", "December 1, 1800"),
+        ("mercredi 1 décembre 2049", None, ""),
+        ("1 May 2050", "years", "1 May 2050"),
+        ("2026-12-01", "form", ""),
+        ("December 1, 26", "form", ""),
+        ("hello", "form", ""),
+        ("", "form", ""),
+    ],
+)
+def test_what_is_wrong_with_a_date_is_told_apart(text: str, kind: str | None, written: str) -> None:
+    flaw = TASK.flaw(text)
+    assert (flaw and flaw.kind) == kind
+    assert flaw is None or flaw.written == written
+
+
+@given(st.dates(date(1000, 1, 1), date(9999, 12, 31)), st.sampled_from(TASK.forms))
+def test_only_days_outside_the_range_are_called_so(day: date, form: tuple[str, str]) -> None:
+    flaw = TASK.flaw(TASK.write(day, *form))
+    if TASK.config.first <= day <= TASK.config.last:
+        assert flaw is None
+    else:
+        assert flaw is not None and (flaw.kind, flaw.day) == ("years", day)
+
+
 def test_a_text_that_two_languages_write_has_both_readings() -> None:
     readings = DatesTask(DatesConfig(styles=("short",))).readings("01/12/2026")
     assert {(reading.language, reading.target) for reading in readings} == {

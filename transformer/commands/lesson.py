@@ -11,7 +11,7 @@ from pathlib import Path
 from tinygrad_attn.errors import CheckpointError, MissingExtraError
 from transformer.checkpoint import describe_task, kept_score, last_training, save_training, total_score
 from transformer.commands.train import introduce, new_trainer, report, train_and_keep
-from transformer.lessons.dates import DatesLesson, build_lesson, choose_text
+from transformer.lessons.dates import DatesLesson, build_lesson, choose_text, say_flaw
 from transformer.lessons.page import lesson_page
 from transformer.lessons.pictures import attention_head_picture, attention_head_replay, cross_attention_picture
 from transformer.lessons.publish import check_folder, publish
@@ -47,10 +47,13 @@ def run(arguments: Namespace) -> int:
 
 
 def _text(trainer: Trainer, arguments: Namespace) -> str:
-    task = trainer.task
-    if not isinstance(task, DatesTask):
-        raise TypeError(f"the lesson reads dates, not {type(task).__name__}")
-    return choose_text(task, arguments.text, trainer.config.seed)
+    return choose_text(_dates_task(trainer), arguments.text, trainer.config.seed)
+
+
+def _dates_task(trainer: Trainer) -> DatesTask:
+    if not isinstance(trainer.task, DatesTask):
+        raise TypeError(f"the lesson reads dates, not {type(trainer.task).__name__}")
+    return trainer.task
 
 
 def _show_loop(lesson: DatesLesson) -> None:
@@ -59,8 +62,9 @@ def _show_loop(lesson: DatesLesson) -> None:
     print(f"z: {len(loop.source)} vectors, one per character, of {loop.memory.shape[1]} numbers each\n")
     print(loop_table(loop, colours=has_colours(sys.stdout)))
     print("looks at: cross-attention of the last layer, mean over its heads")
-    verdict = {True: "right", False: f"wrong, it is {lesson.right_answer}", None: "no date form that it has learned"}
-    print(f"\n{lesson.text}  →  {loop.answer}   ({verdict[lesson.is_right]})")
+    known = "right" if lesson.is_right else f"wrong, it is {lesson.right_answer}"
+    verdict = known if lesson.is_right is not None else say_flaw(lesson.flaw, _dates_task(lesson.trainer))
+    print(f"\n{lesson.text}  →  {loop.answer}   ({verdict})")
 
 
 def _files(lesson: DatesLesson, language: str) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ from tinygrad_attn.errors import OptionError, VocabularyError
 from transformer.lessons.attention_head import EXAMPLES, AttentionHead
 from transformer.lessons.decoder_loop import DecoderLoop, run_decoder_loop
 from transformer.tasks import DatesTask, Example, Score
+from transformer.tasks.flaws import Flaw
 from transformer.training import Trainer, predict
 
 LANGUAGE_ORDER = ("ko", "en_US", "en_GB", "de", "fr")
@@ -50,6 +51,23 @@ class DatesLesson:
         """Whether the answer is right; None where nobody knows."""
         return None if self.right_answer is None else self.loop.answer == self.right_answer
 
+    @property
+    def flaw(self) -> Flaw | None:
+        """Why nobody knows the right answer; None where it is known, or where the text has several meanings."""
+        task = self.trainer.task
+        return task.flaw(self.text) if isinstance(task, DatesTask) and self.right_answer is None else None
+
+
+def say_flaw(flaw: Flaw | None, task: DatesTask) -> str:
+    """Why a text has no right answer, in a line of the terminal."""
+    if flaw is None or flaw.kind == "form":
+        return "no date in a form that the model has learned"
+    if flaw.kind == "no_day":
+        return "this day does not exist"
+    if flaw.kind == "weekday":
+        return f"the weekday is another: {flaw.written}"
+    return f"it is {flaw.day}, outside the days that the model has learned, {task.config.first} to {task.config.last}"
+
 
 def choose_text(task: DatesTask, typed: str | None, seed: int) -> str:
     """The date to read: what was typed, tidied up, or one of the held-out dates.
@@ -64,16 +82,30 @@ def choose_text(task: DatesTask, typed: str | None, seed: int) -> str:
         return next(
             (e.source for e in candidates if e.language == language and e.style == "full"), candidates[0].source
         )
+    return readable_text(task, typed, "--text: ")
+
+
+def readable_text(task: DatesTask, typed: str, option: str = "") -> str:
+    """What was typed, tidied up, if the model can read it.
+
+    Args:
+        task: whose characters and lengths count.
+        typed: what a person wrote.
+        option: how errors begin.
+    Raises:
+        VocabularyError: a character that no date of the task has.
+        OptionError: nothing that could be read, or too much.
+    """
     text = task.normalise(typed)
     try:
         length = len(task.source_tokenizer.encode(text))
     except VocabularyError as error:
         raise VocabularyError(
-            f"--text: {str(error).splitlines()[0]}\n"
+            f"{option}{str(error).splitlines()[0]}\n"
             "  no date is written with it in Korean, English, German or French, as the task has them"
         ) from error
     if length > task.max_source_length + 10:
-        raise OptionError(f"--text: {length} characters; the longest date has {task.max_source_length}")
+        raise OptionError(f"{option}{length} characters; the longest date has {task.max_source_length}")
     return text
 
 

@@ -52,6 +52,7 @@ def lesson_page(lesson: DatesLesson, *, language: str = "auto") -> str:
         drawn=lesson.drawn,
         is_right=lesson.is_right,
         right_answer=lesson.right_answer,
+        flaw=lesson.flaw,
         facts=_facts(lesson),
         languages_asked=_languages(lesson),
         source=[visible(token) for token in loop.source],

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tinygrad_attn.errors import MissingExtraError, OptionError
 from transformer.tasks.base import Example, Task, check_count
+from transformer.tasks.flaws import Flaw, find_flaw
 from transformer.tokenizer import CharTokenizer
 
 if TYPE_CHECKING:
@@ -167,6 +168,24 @@ class DatesTask(Task):
         days = [day for day in days if numbers & {str(day.day), f"{day.day:02}"}]
         found = [(day, form) for day in days for form in self.forms if self.write(day, *form) == text]
         return [Example(text, day.isoformat(), *form) for day, form in found]
+
+    def flaw(self, text: str) -> Flaw | None:
+        """Why `readings` finds nothing: the reason that a reader can do something about.
+
+        Args:
+            text: a written date; `normalise` is applied to it.
+        Returns:
+            None if the text has a reading.
+
+        >>> task = DatesTask()
+        >>> task.flaw("February 30, 2020").kind, task.flaw("December 1, 1800").kind, task.flaw("2026-12-01").kind
+        ('no_day', 'years', 'form')
+        >>> task.flaw("Monday, December 1, 2026").written
+        'Tuesday, December 1, 2026'
+        """
+        if self.readings(text):
+            return None
+        return find_flaw(self.normalise(text), self._patterns, self.config.first, self.config.last)
 
     def _example(self, ordinal: int, form: int) -> Example:
         day = date.fromordinal(ordinal)

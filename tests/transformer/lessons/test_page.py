@@ -120,6 +120,22 @@ def test_a_wrong_answer_is_called_wrong(lesson: DatesLesson) -> None:
     assert "nobody knows what is right" in unknown and "✓ <span" not in unknown
 
 
+@pytest.mark.parametrize(
+    ("text", "english", "korean"),
+    [
+        ("February 30, 2020", "this day does not exist", "달력에 없는 날짜"),
+        ("Monday, December 1, 2026", "another weekday: “Tuesday, December 1, 2026”", "2026-12-01의 요일이 아닙니다"),
+        ("December 1, 1800", "outside the days that the model has learned, 1950-01-01 to", "기간(1950-01-01부터"),
+        ("2026-12-01", "no date form", "날짜 형식이 아니어서"),
+    ],
+)
+def test_the_page_says_why_nobody_knows_what_is_right(
+    lesson: DatesLesson, text: str, english: str, korean: str
+) -> None:
+    html = lesson_page(dataclasses.replace(lesson, text=text, right_answer=None))
+    assert english in html and korean in html
+
+
 def test_the_page_opens_in_the_language_that_was_asked_for(lesson: DatesLesson) -> None:
     assert '<html lang="ko" data-language="ko">' in lesson_page(lesson, language="ko")
     with pytest.raises(OptionError):
