@@ -19,7 +19,8 @@ from tests.conftest import require
 from tinygrad_attn.domain import reals
 from transformer.checkpoint import last_training, load_training, save_training
 from transformer.cli import main
-from transformer.tasks import Score
+from transformer.tasks import DatesTask, Score
+from transformer.training import Trainer, TrainingConfig
 from viz.escape import display_width
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -177,6 +178,16 @@ def test_gradcheck_of_a_wrong_rule_exits_with_1(run: Run, monkeypatch: pytest.Mo
     assert_fits(told.out)
 
 
+@pytest.fixture(scope="module")
+def dates_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for name in ("babel", "safetensors"):
+        require(name)
+    path = tmp_path_factory.mktemp("model") / "dates.safetensors"
+    trainer = Trainer(DatesTask(), TrainingConfig(steps=1))
+    save_training(trainer, path)
+    return path
+
+
 # --- train and predict -------------------------------------------------------------------------------------------
 
 
@@ -227,6 +238,30 @@ def test_a_checkpoint_that_is_none_is_refused(run: Run) -> None:
     for name in ("text.safetensors", "folder.safetensors", "missing.safetensors"):
         assert_one_line(run("predict", "1 May 2026", "--checkpoint", name))
         assert_one_line(run("train", "--resume", "--checkpoint", name))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("February 30, 2020", "does not exist"),
+        ("Monday, December 1, 2026", "weekday is another: Tuesday"),
+        ("December 1, 1800", "it is 1800-12-01, outside"),
+        ("1.12.2026 12", "no date in a form"),
+    ],
+)
+def test_predict_says_why_it_can_only_guess(dates_model: Path, run: Run, text: str, reason: str) -> None:
+    told = run("predict", text, "--checkpoint", str(dates_model))
+    assert told.code == 0 and told.out.count("\n") == 1
+    assert f"note: the answer is a guess: {reason}" in told.err.replace("this day ", "").replace("the w", "w")
+
+
+def test_predict_tells_a_reader_and_no_programmer_what_it_cannot_read(dates_model: Path, run: Run) -> None:
+    told = run("predict", "xyzzy", "--checkpoint", str(dates_model))
+    assert_one_line(told, "'x'", "no date is written with it")
+    run("train", "--task", "copy", "--steps", "1", "--checkpoint", "copy.safetensors")
+    other = run("predict", "가", "--checkpoint", "copy.safetensors")
+    assert_one_line(other, "'가'", "texts such as")
+    assert "unknown=True" not in told.err + other.err
 
 
 def test_too_little_memory_is_said_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
