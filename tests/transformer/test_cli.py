@@ -134,6 +134,13 @@ def test_graph_prints_dot_and_nothing_else(run: Run) -> None:
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["graph", "backward"])
+def test_a_missing_folder_is_named_with_the_way_to_make_it(run: Run, command: str) -> None:
+    told = run(command, "--out", "no/such/head.html")
+    assert_one_line(told, f"there is no folder {Path('no/such')}", "make it first")
+    assert told.out == "" and list(Path().iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["head.jpeg", "head", "no/head.svg", "no/head.dot"])
 def test_graph_into_a_file_that_cannot_be_written(run: Run, name: str) -> None:
     assert_one_line(run("graph", "--out", name))
@@ -203,6 +210,17 @@ def test_a_training_can_be_asked_and_gone_on_with(run: Run) -> None:
     assert more.code == 0 and "going on after step 2" in more.out
     assert_one_line(run("train", "--resume", "--task", "dates"), "copy")
     assert_one_line(run("train", "--resume", "--seed", "4"), "seed 3")
+
+
+@pytest.mark.parametrize("steps", [[], ["--steps", "1"], ["--steps", "3"]])
+def test_a_training_that_is_finished_says_that_there_is_nothing_to_do(run: Run, steps: list[str]) -> None:
+    require("safetensors")
+    run("train", "--task", "copy", "--steps", "3")
+    told = run("train", "--resume", *steps)
+    assert told.code == 0 and "nothing to train: step 3 is reached" in told.out
+    kept = load_training(last_training())
+    assert kept.step == kept.config.steps == 3
+    assert "nothing to train" not in run("train", "--resume", "--steps", "4").out
 
 
 def test_a_training_is_the_same_whether_it_is_resumed_or_not(run: Run) -> None:

@@ -68,8 +68,14 @@ def _resumed(path: Path, arguments: Namespace) -> Trainer:
         raise OptionError(
             f"--seed {arguments.seed}: {path} was begun with seed {trainer.config.seed} and goes on with it"
         )
-    if arguments.steps is not None:
-        trainer.config = dataclasses.replace(trainer.config, steps=arguments.steps)
+    steps = trainer.config.steps if arguments.steps is None else arguments.steps
+    if steps <= trainer.step:
+        print(
+            f"nothing to train: step {trainer.step} is reached, and {steps} steps were asked for in all;\n"
+            f"name more with --steps, such as --steps {2 * trainer.step}"
+        )
+        return trainer
+    trainer.config = dataclasses.replace(trainer.config, steps=steps)
     print(f"going on after step {trainer.step}")
     return trainer
 
