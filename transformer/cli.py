@@ -67,13 +67,15 @@ examples:
 
 head   one query looks at two keys
 self   self-attention of two tokens with a causal mask
-cross  cross-attention: one decoder state looks at three encoder states""",
+cross  cross-attention: one decoder state looks at three encoder states
+
+The folder of FILE must exist.""",
     "backward": """\
 examples:
   tinygrad-attn backward
   tinygrad-attn backward self --out backward.html
 
-The same examples as for `tinygrad-attn graph`.""",
+The same examples as for `tinygrad-attn graph`. The folder of FILE must exist.""",
     "gradcheck": """\
 examples:
   tinygrad-attn gradcheck

@@ -7,10 +7,13 @@ from argparse import Namespace
 
 from transformer.lessons.attention_head import EXAMPLES
 from transformer.lessons.pictures import attention_head_replay
+from transformer.lessons.publish import check_parent
 
 
 def run(arguments: Namespace) -> int:
     """Prints the steps, or writes them into a file."""
+    if arguments.out is not None:
+        check_parent(arguments.out)
     steps = attention_head_replay(arguments.example)
     if arguments.out is not None:
         steps.save(arguments.out)

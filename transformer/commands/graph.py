@@ -8,6 +8,7 @@ from pathlib import Path
 from tinygrad_attn.errors import OptionError
 from transformer.lessons.attention_head import EXAMPLES, AttentionHead, pencil_rows
 from transformer.lessons.pictures import attention_head_picture
+from transformer.lessons.publish import check_parent
 from transformer.lessons.terminal import table
 
 SUFFIXES = (".svg", ".png", ".pdf", ".html", ".dot", ".gv")
@@ -19,6 +20,8 @@ def run(arguments: Namespace) -> int:
     target = Path(f"{name}.svg") if arguments.out is None else Path(arguments.out)
     if arguments.out != "-" and target.suffix.lower() not in SUFFIXES:
         raise OptionError(f"--out: expected a file name ending in {', '.join(SUFFIXES)}; got {target.name!r}")
+    if arguments.out != "-":
+        check_parent(target)
     head = EXAMPLES[name].run()
     figure = attention_head_picture(name, head)
     if arguments.out == "-":

@@ -43,6 +43,18 @@ def check_folder(folder: Path, names: Iterable[str] = (), *, force: bool = False
     _check_own(folder, names, force)
 
 
+def check_parent(file: Path) -> None:
+    """Find out, before the work is done, whether the folder of one file exists.
+
+    A folder is made for a lesson, which fills it; for a single file a folder that is missing is rather a misspelt one.
+
+    Raises:
+        OptionError: it does not exist.
+    """
+    if not file.absolute().parent.is_dir():
+        raise OptionError(f"--out {file}: there is no folder {file.parent}\n  make it first, or name another")
+
+
 def publish(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
     """Writes files into a folder; until the last one is complete, nothing in it changes.
 
