@@ -88,7 +88,7 @@ def draw_graph(
     return GraphFigure(
         to_dot(picture),
         title=title or f"Computation graph of {visible(first.name) or 'a result'}",
-        alt=describe_graph(graph, flow),
+        alt=describe_graph(graph, flow, traced.graph),
         theme=theme,
         hints={node.id: hint(node) for node in graph.nodes},
     )

@@ -11,21 +11,17 @@ __all__ = ["describe_graph", "hint"]
 MOST_STEPS = 30
 
 
-def describe_graph(graph: Graph, flow: Flow | None) -> str:
+def describe_graph(graph: Graph, flow: Flow | None, whole: Graph | None = None) -> str:
     """Says what a graph computes, step by step, and what came out.
 
     Args:
         graph: what is drawn.
         flow: its gradients, if there are any.
+        whole: the graph before anything was collapsed, folded or left out; None if that is `graph` itself.
     """
     by_id = graph.by_id()
-    tensors = sum(node.kind == "tensor" for node in graph.nodes)
-    operations = sum(node.kind == "operation" for node in graph.nodes)
-    modules = sum(node.kind == "module" for node in graph.nodes)
-    counts = [_count(tensors, "tensor"), _count(operations, "operation")]
-    if modules:
-        counts.append(_count(modules, "collapsed module"))
-    sentences = [f"A graph of {', '.join(counts[:-1])} and {counts[-1]}."]
+    drawn, size = _contents(graph), _contents(whole or graph)
+    sentences = [f"A graph of {size}." if drawn == size else f"A graph of {size}; {drawn} are drawn."]
     operands: dict[str, list[str]] = {}
     results: dict[str, str] = {}
     for edge in graph.edges:
@@ -49,6 +45,14 @@ def describe_graph(graph: Graph, flow: Flow | None) -> str:
         if told:
             sentences.append(f"Gradients: {'; '.join(told[:MOST_STEPS])}.")
     return " ".join(sentences)
+
+
+def _contents(graph: Graph) -> str:
+    kinds = [node.kind for node in graph.nodes]
+    counts = [_count(kinds.count("tensor"), "tensor"), _count(kinds.count("operation"), "operation")]
+    if "module" in kinds:
+        counts.append(_count(kinds.count("module"), "collapsed module"))
+    return f"{', '.join(counts[:-1])} and {counts[-1]}"
 
 
 def _count(number: int, noun: str) -> str:

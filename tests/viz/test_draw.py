@@ -227,3 +227,23 @@ def test_themes_and_directions(theme: str, direction: str) -> None:
 )
 def test_numbers_keep_significant_digits(value: float, text: str) -> None:
     assert significant(value) == text
+
+
+def test_the_words_tell_the_whole_size_and_what_of_it_is_drawn() -> None:
+    x = leaf(1.0, "x")
+    for _ in range(1_000):
+        x = -x
+    alt = draw_graph(x).alt
+    assert alt.startswith("A graph of 1,001 tensors and 1,000 operations; 200 tensors and 199 operations are drawn.")
+
+
+def test_the_words_count_what_stands_in_collapsed_modules() -> None:
+    x = leaf(1.0, "x")
+    with scope("block"):
+        x = -(-x)
+    words = "A graph of 3 tensors and 2 operations; 2 tensors, 0 operations and 1 collapsed module are drawn."
+    assert draw_graph(x, depth=0).alt.startswith(words)
+
+
+def test_the_words_count_once_where_everything_is_drawn() -> None:
+    assert draw_graph(-leaf(1.0)).alt.startswith("A graph of 2 tensors and 1 operation. ")
