@@ -18,7 +18,7 @@ from .numbers import significant
 from .theme import FONT, colours
 from .words import describe_graph, hint
 
-__all__ = ["draw_graph"]
+__all__ = ["draw_graph", "picture_of"]
 
 DIRECTIONS = ("LR", "TB", "RL", "BT")
 VALUES = ("auto", "full", "summary", "none")
@@ -84,7 +84,7 @@ def draw_graph(
     loss = visible(first.name) or "L"
     show_grads = grads is True or (grads == "auto" and any(node.requires_grad for node in graph.nodes))
     style = Style(palette, str(values), show_grads, loss, first.dtype)
-    picture = _picture(graph, flow, style, direction, local_derivatives, backward)
+    picture = picture_of(graph, flow, style, direction, local_derivatives, backward)
     return GraphFigure(
         to_dot(picture),
         title=title or f"Computation graph of {visible(first.name) or 'a result'}",
@@ -109,9 +109,10 @@ def _flow(traced: Traced, graph: Graph, upstream: Any, *, wanted: bool) -> Flow 
     return traced.flow(upstream, only={node.id for node in graph.nodes})
 
 
-def _picture(
+def picture_of(
     graph: Graph, flow: Flow | None, style: Style, direction: str, local_derivatives: bool, backward: bool
 ) -> DotGraph:
+    """Gives the picture of an arranged graph as nodes, edges and clusters, before it is DOT text."""
     palette = style.palette
     gradients = flow.tensors if flow else {}
     nodes = tuple(

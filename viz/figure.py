@@ -7,9 +7,7 @@ suffix, shown in a notebook or a browser, and always with words that say what it
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
-import secrets
 import sys
 import tempfile
 import webbrowser
@@ -21,6 +19,7 @@ from types import MappingProxyType
 from tinygrad_attn.errors import OptionError, RenderError
 
 from .escape import visible, xml_text
+from .files import replace_file
 from .render import graphviz_version, render
 from .svg import finish, prefix_for, size_in_pixels
 from .theme import colours
@@ -102,7 +101,7 @@ class Figure(ABC):
         writer = writers.get(target.suffix.lower())
         if writer is None:
             raise OptionError(f"save: expected a file name ending in {', '.join(writers)}; got {target.name!r}")
-        _replace(target, writer())
+        replace_file(target, writer())
         return target
 
     def _writers(self, target: Path) -> dict[str, Callable[[], bytes]]:
@@ -238,17 +237,3 @@ def check_png_size(width: float, height: float) -> None:
             f"{MOST_PIXELS:,} in all): save it as SVG, which has no limit, lower dpi=, or draw less "
             "(depth=, focus=, max_nodes=)"
         )
-
-
-def _replace(target: Path, data: bytes) -> None:
-    """Writes beside the target and renames, so that the file is there whole or not at all."""
-    unfinished = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
-    try:
-        with open(unfinished, "xb") as file:
-            file.write(data)
-        os.replace(unfinished, target)
-    except OSError as failure:
-        raise RenderError(f"save: {target} cannot be written: {failure.strerror or failure}") from failure
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)

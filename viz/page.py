@@ -22,7 +22,7 @@ from .theme import FONT, colours
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["LANGUAGE_NAMES", "Words", "content_security_policy", "render_page", "script_json"]
+__all__ = ["LANGUAGE_NAMES", "Words", "content_security_policy", "markup_type", "render_page", "script_json"]
 
 TEMPLATES = Path(__file__).parent / "templates"
 LANGUAGE_NAMES = {"en": "English", "ko": "한국어"}
@@ -66,7 +66,7 @@ class Words:
         Raises:
             OptionError: no such language or text, or a placeholder without a value.
         """
-        markup = _markup()
+        markup = markup_type()
         try:
             return markup(self.catalogues[language][key]).format(**values)
         except KeyError as missing:
@@ -74,8 +74,8 @@ class Words:
 
     def __call__(self, key: str, tag: str = "span", **values: Any) -> Markup:
         """One text in every language, each in an element of its own, of which the page shows one."""
-        element = _markup()('<{tag} class="t" lang="{language}">{text}</{tag}>')
-        return _markup()("").join(
+        element = markup_type()('<{tag} class="t" lang="{language}">{text}</{tag}>')
+        return markup_type()("").join(
             element.format(tag=tag, language=language, text=self.text(language, key, **values))
             for language in self.languages
         )
@@ -131,7 +131,7 @@ def render_page(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    markup = _markup()
+    markup = markup_type()
     titles = {code: words.text(code, "page_title").striptags() for code in words.languages}
     frame = {
         "t": words,
@@ -222,7 +222,8 @@ def _jinja2() -> Any:
     return jinja2
 
 
-def _markup() -> type[Markup]:
+def markup_type() -> type[Markup]:
+    """Gives the class of text that a template takes as markup; only what is escaped already may become one."""
     _jinja2()
     from markupsafe import Markup
 

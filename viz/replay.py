@@ -25,7 +25,7 @@ from tinygrad_attn.tensor import Tensor
 
 from .escape import visible
 from .figure import GraphFigure
-from .figure import _replace as replace_file
+from .files import replace_file
 from .graph import Graph, GraphEdge, GraphNode, Traced, trace_live
 from .numbers import significant
 from .replay_check import Numerical, numerical_gradients

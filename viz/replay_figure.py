@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from tinygrad_attn.errors import OptionError
 
 from .dot import Cell, DotGraph, Edge, Node, Table, to_dot
-from .draw import DIRECTIONS
-from .draw import _picture as picture_of
+from .draw import DIRECTIONS, picture_of
 from .escape import display_width, visible
 from .figure import GraphFigure
 from .graph import GraphNode

@@ -20,8 +20,7 @@ from .dot import to_dot
 from .escape import shorten, visible
 from .graph import GraphNode
 from .numbers import NOT_COMPUTED, significant
-from .page import TEMPLATES, Words, render_page
-from .page import _markup as markup_type
+from .page import TEMPLATES, Words, markup_type, render_page
 from .render import render
 from .replay_figure import Slots, gradient_texts, node_slots, number_texts, sign, step_graph
 from .replay_text import call_text
