@@ -12,15 +12,19 @@ from tinygrad_attn.errors import RenderError
 __all__ = ["replace_file"]
 
 
-def replace_file(target: Path, data: bytes) -> None:
+def replace_file(target: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Writes beside the target and renames, so that the file is there whole or not at all.
 
+    Args:
+        target: the file; its folder must exist.
+        data: its whole content.
+        mode: permissions of the file, less what the process withholds.
     Raises:
         RenderError: the file cannot be written; what stood there before still does.
     """
     unfinished = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
     try:
-        with open(unfinished, "xb") as file:
+        with open(unfinished, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(data)
         os.replace(unfinished, target)
     except OSError as failure:

@@ -6,6 +6,7 @@ ships Graphviz; where there is neither, an error that says how to get either, wi
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -19,6 +20,8 @@ from pathlib import Path
 import graphviz
 
 from tinygrad_attn.errors import RenderError
+
+from .files import replace_file
 
 __all__ = ["FORMATS", "Picture", "render"]
 
@@ -66,7 +69,8 @@ def render(dot: str, format: str = "svg", *, dpi: int | None = None, keep: Path 
         dot: a graph in the DOT language, as `dot.to_dot` writes it.
         format: "svg", "png" or "pdf".
         dpi: dots per inch of a PNG; None means Graphviz's 96.
-        keep: where the DOT text is kept if nothing can draw it; None means a temporary file.
+        keep: where the DOT text is kept if nothing can draw it; None means a file in the folder for
+            temporary files, named after the text, so that no second one comes of asking again.
     Returns:
         The picture and the renderer's name.
     Raises:
@@ -144,14 +148,21 @@ def _last_line(stderr: bytes | str | None) -> str:
 
 
 def _keep(dot: str, keep: Path | None) -> str:
+    data = dot.encode("utf-8")
     try:
-        if keep is None:
-            handle, name = tempfile.mkstemp(prefix="tinygrad-attn-", suffix=".dot")
-            os.close(handle)
-            keep = Path(name)
-        keep.write_text(dot, encoding="utf-8")
-    except OSError as failure:
+        if keep is None:  # named after its content: asked for again, the same graph is the same file
+            keep = Path(tempfile.gettempdir(), f"tinygrad-attn-{hashlib.sha256(data).hexdigest()[:16]}.dot")
+            if keep.is_file() and not keep.is_symlink() and keep.read_bytes() == data:
+                return _kept_in(keep)
+            replace_file(keep, data, mode=0o600)  # others use that folder too
+        else:
+            replace_file(keep, data)
+    except (OSError, RenderError) as failure:
         return f"(The DOT text could not be kept either: {failure}.)"
+    return _kept_in(keep)
+
+
+def _kept_in(keep: Path) -> str:
     return f"The DOT text is kept in {keep}; any Graphviz, or a viewer on the web, can draw it."
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_P38_a_chain_of_20_000_steps_is_traced_without_recursion() -> None:
     assert len(trace(x).nodes) == 40_001
 
 
-def test_V1_P1_without_dot_there_is_dot_text_and_one_typed_error_with_the_remedy(no_renderer: None) -> None:
+def test_V1_P1_without_dot_there_is_dot_text_and_one_typed_error_with_the_remedy(no_renderer: Path) -> None:
     figure = draw_graph(doublings(2))
     assert figure.dot.startswith("digraph")
     with pytest.raises(RenderError, match="apt-get install graphviz"):
@@ -71,7 +72,7 @@ def test_P1_an_empty_path_still_gives_a_picture_where_the_wheel_is_installed() -
     assert result.stdout.startswith("pygraphviz, Graphviz ") and result.stdout.rstrip().endswith("<svg")
 
 
-def test_V2_a_missing_graphviz_never_becomes_a_name_error(no_renderer: None) -> None:
+def test_V2_a_missing_graphviz_never_becomes_a_name_error(no_renderer: Path) -> None:
     for _ in range(2):
         with pytest.raises(RenderError):
             draw_graph(doublings(1)).png()

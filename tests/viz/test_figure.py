@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -29,9 +30,13 @@ def figure(**settings: str) -> GraphFigure:
 
 
 @pytest.fixture
-def no_renderer(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_renderer(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A machine without Graphviz; gives its folder for temporary files."""
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(rendering.tempfile, "tempdir", str(temporary))
     monkeypatch.setattr(rendering.graphviz, "pipe", _not_found)
     monkeypatch.setattr(rendering.importlib.util, "find_spec", lambda name: None)
+    return temporary
 
 
 def _not_found(*args: object, **options: object) -> bytes:
@@ -81,7 +86,7 @@ def test_a_notebook_gets_svg_png_and_words() -> None:
     json.dumps(bundle)
 
 
-def test_without_any_graphviz_the_error_says_how_to_get_it_and_keeps_the_dot(no_renderer: None, tmp_path: Path) -> None:
+def test_without_any_graphviz_the_error_says_how_to_get_it_and_keeps_the_dot(no_renderer: Path, tmp_path: Path) -> None:
     with pytest.raises(RenderError) as caught:
         figure().save(tmp_path / "graph.svg")
     message = str(caught.value)
@@ -92,10 +97,44 @@ def test_without_any_graphviz_the_error_says_how_to_get_it_and_keeps_the_dot(no_
     assert [path.name for path in tmp_path.iterdir()] == ["graph.dot"]
 
 
-def test_without_any_graphviz_dot_and_notebooks_still_work(no_renderer: None, tmp_path: Path) -> None:
+def test_without_any_graphviz_dot_and_notebooks_still_work(no_renderer: Path, tmp_path: Path) -> None:
     assert figure().save(tmp_path / "a.gv").read_text(encoding="utf-8") == DOT
     bundle = figure()._repr_mimebundle_()
     assert list(bundle) == ["text/plain"] and "pip install" in bundle["text/plain"]
+
+
+def test_what_cannot_be_drawn_is_kept_once_however_often_it_is_asked_for(no_renderer: Path) -> None:
+    drawn = figure()
+    for attempt in (drawn.svg, drawn.png, drawn.pdf, figure().svg, figure(theme="dark").svg):
+        with pytest.raises(RenderError) as caught:
+            attempt()
+        (kept,) = no_renderer.iterdir()
+        assert str(kept) in str(caught.value) and kept.read_text(encoding="utf-8") == DOT
+    assert os.name != "posix" or kept.stat().st_mode & 0o077 == 0
+    drawn._repr_mimebundle_()
+    assert list(no_renderer.iterdir()) == [kept]
+
+
+def test_a_kept_dot_that_was_changed_is_written_anew(no_renderer: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(RenderError):
+            figure().svg()
+        (kept,) = no_renderer.iterdir()
+        assert kept.read_text(encoding="utf-8") == DOT
+        kept.write_text("changed", encoding="utf-8")
+
+
+def test_a_link_that_stands_where_the_dot_is_kept_is_not_followed(no_renderer: Path) -> None:
+    with pytest.raises(RenderError):
+        figure().svg()
+    (kept,) = no_renderer.iterdir()
+    other = no_renderer / "other.txt"
+    other.write_text("mine", encoding="utf-8")
+    kept.unlink()
+    kept.symlink_to(other)
+    with pytest.raises(RenderError):
+        figure().svg()
+    assert other.read_text(encoding="utf-8") == "mine" and not kept.is_symlink()
 
 
 def test_a_dot_without_plugins_falls_through_to_the_next_renderer(monkeypatch: pytest.MonkeyPatch) -> None:
