@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 import tinygrad_attn as ta
 from tinygrad_attn.errors import GradientError, GraphFreedError, OptionError, UnsupportedFunctionError
 from tinygrad_attn.modes import keep_grads
-from viz import trace
+from viz import draw_graph, trace
 from viz.replay import Replay, ReplayStep, replay
 
 Array = NDArray[Any]
@@ -245,3 +246,29 @@ def test_a_chain_of_thousands_is_recorded_without_recursion() -> None:
     assert recorded.steps[-1].upstream == 1.0
     with pytest.raises(OptionError, match="room for 400 nodes"):
         recorded.figure(0)
+
+
+SCALARS: dict[str, Callable[[], ta.Tensor]] = {
+    "leaf": lambda: ta.Tensor(1.0, requires_grad=True),
+    "float32": lambda: ta.Tensor(np.float32(1.5), requires_grad=True) * 2.0,
+    "dropout": lambda: ta.dropout(ta.Tensor(1.0, requires_grad=True), 0.5),
+    "array scalar": lambda: ta.Tensor(1.0, requires_grad=True) * np.float64(2.0),
+    "array without axes": lambda: ta.Tensor(1.0, requires_grad=True) * np.array(2.0),
+    "integer array": lambda: ta.Tensor(1.0, requires_grad=True) * np.array(2),
+    "constant tensor": lambda: ta.Tensor(1.0, requires_grad=True) * ta.Tensor(2.0),
+    "element": lambda: ta.Tensor([1.0, 2.0], requires_grad=True)[0],
+    "sum": lambda: ta.Tensor([[1.0, 2.0]], requires_grad=True).sum(),
+    "from NumPy": lambda: ta.Tensor.from_numpy(np.array(3.0)) * ta.Tensor(1.0, requires_grad=True),
+    "condition": lambda: ta.where(np.bool_(True), ta.Tensor(1.0, requires_grad=True), 2.0),
+}
+
+
+@pytest.mark.parametrize("kind", SCALARS)
+def test_a_tensor_without_axes_is_drawn_and_replayed(kind: str) -> None:
+    result = SCALARS[kind]()
+    dot = draw_graph(result, backward=True, local_derivatives=True, values="full").dot
+    assert dot.startswith("digraph") and "∂" in dot
+    recorded = replay(result)
+    assert all(np.ndim(gradient) == len(step.shape) for step in recorded.steps for gradient in [step.upstream])
+    assert recorded.text() and recorded.figure(0).dot.startswith("digraph")
+    assert all(node.value is None or isinstance(node.value, np.ndarray) for node in trace(result).nodes)
