@@ -236,6 +236,14 @@ def test_the_peak_is_near_what_the_allocator_saw(make: Callable[[], Callable[[],
     assert 0.7 * peak < ledger.sweep < 1.3 * peak
 
 
+def test_a_gradient_that_is_there_already_needs_no_more_memory() -> None:
+    loss = np.sum(np.stack([np.sum(variable(1000) * 2.0) for _ in range(5)]))
+    before = memory(loss).sweep
+    loss.backward()
+    after = memory(loss).sweep
+    assert before is not None and after is not None and before - after >= 3 * 8000
+
+
 def behind(loss: ta.Tensor) -> list[ta.Tensor]:
     return [tensor for tensor in ta.graph.topological_order([loss]) if tensor.node is None]
 

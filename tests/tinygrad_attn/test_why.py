@@ -354,7 +354,7 @@ ZERO: dict[str, tuple[Make, Any, str, str, list[str]]] = {
         1,
         "attention",
         "constant",
-        ["whoever looks at key 1 may look at no other"],
+        ["whoever may look at key 1 may look at no other"],
     ),
     "queries are zero": (
         attended("key", query=variable(np.zeros((3, 2)))),
@@ -426,6 +426,27 @@ ZERO: dict[str, tuple[Make, Any, str, str, list[str]]] = {
         "masked",
         ["that query may not look at that key"],
     ),
+    "bias that some may see": (
+        attended("bias", bias=variable(np.array([[0.0, 0.0, -1e5]])), mask=np.tri(3, dtype=bool)),
+        (0, 2),
+        "attention",
+        "saturated",
+        ["the weight there rounds to 0"],
+    ),
+    "in chunks, with two masks": (
+        attended("key", causal=True, chunk=2, mask=np.array([[True, True, True], [True] * 3, [True, True, False]])),
+        2,
+        "chunked_attention",
+        "masked",
+        ["no query may look at key 2"],
+    ),
+    "values equal in one component": (
+        attended("query", value=variable(np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 4.0]])), causal=True),
+        0,
+        "attention",
+        "constant",
+        ["query 0 may look at one key only"],
+    ),
     "bias alone": (
         attended("bias", bias=variable(np.zeros((3, 3))), mask=np.tri(3, dtype=bool)),
         (0, 0),
@@ -463,6 +484,78 @@ def test_a_cause_that_explains_more_comes_first() -> None:
     assert [cause.count for cause in found.causes] == [3, 1]
     assert "1 of 4 elements is not above 0" in str(found)
     assert "all 3 elements concerned of a are multiplied by 0" in str(found)
+
+
+def test_how_many_elements_are_concerned_is_told() -> None:
+    x = variable([-1.0, 2.0, 3.0])
+    loss = uneven(ta.relu(x))
+    loss.backward()
+    assert why(x, loss).summary == "the gradient is zero in 1 of 3 elements"
+    assert why(x, loss, index=slice(0, 2)).summary == "the gradient is zero in 1 of 2 elements"
+    y = variable([0.0, 1.0])
+    loss = np.sum(np.sqrt(y))
+    loss.backward()
+    assert why(y, loss).summary == "the gradient is not finite in 1 of 2 elements"
+    assert why(y, loss, index=0).summary == "the gradient is not finite"
+    assert why(y).summary == ".grad is not finite" and why(y).advice.startswith("why(tensor, loss)")
+    assert why(y, loss, index=1).notes == ("its elements have sizes from 0.5 to 0.5",)
+    assert why(y, index=1).state == "fine" and not why(y, index=1).advice
+
+
+def test_of_several_reasons_in_a_batch_no_single_one_is_claimed() -> None:
+    """In one sentence query 0 may look at one key only, in the other it is sure of itself; it takes both to explain."""
+    query, value = variable(np.ones((1, 2, 1)), "query"), randoms(2, 2, 1)
+    key = variable(np.array([[[1.0], [2.0]], [[0.0], [9e3]]]))
+    mask = np.array([[[True, False]], [[True, True]]])
+    loss = uneven(ta.scaled_dot_product_attention(query, key, value, mask=mask))
+    found = why(query, loss, index=(0, 0))
+    assert found.derivative == "zero" and found.cause is not None
+    assert found.cause.kind not in ("constant", "masked")
+
+
+def test_a_shared_key_is_looked_at_in_every_sentence() -> None:
+    key, value = variable([[[1.0], [2.0]]], "key"), randoms(1, 2, 1)
+    mask = np.array([[[True, False], [True, False]], [[True, True], [True, True]]])
+    sure = variable(np.array([[[1.0], [1.0]], [[9e3], [9e3]]]))
+    loss = uneven(ta.scaled_dot_product_attention(sure, key, value, mask=mask))
+    assert why(key, loss).derivative == "zero"
+    assert {cause.kind for cause in why(key, loss).causes} == {"saturated"}
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x @ np.array([[1.0, 2.0], [3.0, 4.0]]),
+        lambda x: x.T,
+        lambda x: np.sort(x, axis=0),
+        lambda x: np.concatenate([x, np.ones((1, 2))]),
+        lambda x: ta.softmax(x, axis=-1),
+        lambda x: ta.layer_norm(x, np.ones(2), np.array([0.0, 1.0])) + np.square(x),
+    ],
+)
+def test_only_what_the_elements_go_into_is_followed(f: Any) -> None:
+    """Row 1 of x goes into two elements, though all that comes of x is lost in the same relu."""
+    x = variable([[5.0, 8.0], [1.0, 3.0]])
+    found = why(x, np.sum(ta.relu(f(x) - 1000.0)), index=1)
+    assert found.cause is not None
+    assert (found.cause.operation, found.cause.count) == ("relu", 2)
+
+
+def test_only_the_elements_that_are_not_finite_are_followed() -> None:
+    x = variable([0.0, 0.0])
+    loss = np.sum(np.concatenate([np.sqrt(x[:1]), np.log(x[1:])]))
+    assert {cause.operation for cause in why(x, loss).causes} == {"sqrt", "log"}
+    assert {cause.operation for cause in why(x, loss, index=0).causes} == {"sqrt"}
+    assert {cause.operation for cause in why(x, loss, index=1).causes} == {"log"}
+
+
+def test_only_the_elements_that_are_too_small_are_called_so() -> None:
+    x = variable([1.0, 1.0, 1.0], dtype=np.float32)
+    found = why(x, np.sum(x * np.array([1e-30, 1.0, 0.0], np.float32) * np.float32(1e-30)))
+    assert [(cause.kind, cause.count, cause.place) for cause in found.causes] == [
+        ("times zero", 1, (2,)),
+        ("underflow", 1, (0,)),
+    ]
 
 
 def test_only_the_elements_asked_about_are_explained() -> None:
@@ -556,6 +649,7 @@ NOT_FINITE: dict[str, tuple[Make, str, str, list[str]]] = {
     "1 / 0": (of(lambda x: np.reciprocal(x), [0.0]), "reciprocal", "division by 0", []),
     "0 ** -1": (of(lambda x: x**-1.0, [0.0]), "power", "division by 0", []),
     "(-8) ** 1/3": (of(lambda x: x ** (1 / 3), [-8.0]), "power", "root of a negative number", []),
+    "(-8) ** -1/3": (of(lambda x: x ** (-1 / 3), [-8.0]), "power", "root of a negative number", []),
     "exp 1000": (of(np.exp, [1000.0]), "exp", "overflow", ["subtract the maximum first"]),
     "softmax by hand": (of(lambda x: np.exp(x) / np.sum(np.exp(x)), [0.0, 999.0]), "exp", "overflow", ["inf at [1]"]),
     "arcsin 1": (of(np.arcsin, [1.0]), "arcsin", "infinite slope", ["np.clip"]),
@@ -570,7 +664,7 @@ NOT_FINITE: dict[str, tuple[Make, str, str, list[str]]] = {
         of(lambda x: np.sin(np.exp(x) - np.exp(x)), [999.0]),
         "exp",
         "overflow",
-        ["subtract: ∞ − ∞: nan", "a  inf"],
+        ["subtract: ∞ − ∞: nan", "a  inf", "np.where chooses without multiplying"],
     ),
     "infinity by infinity": (
         of(lambda x: np.sin(np.exp(x) / np.exp(x)), [999.0]),
@@ -736,6 +830,17 @@ def test_not_connected(f: Callable[[ta.Tensor], ta.Tensor], kind: str | None, wo
     assert "there is no gradient" in found.summary
     assert (found.cause.kind if found.cause else None) == kind, str(found)
     assert words in " ".join(str(found).split()), str(found)
+    if kind is None and found.notes:
+        assert (
+            found.notes[0] == "the loss depends on weight (3,)" or found.notes[0] == "the loss depends on weight (1,)"
+        )
+
+
+def test_long_lists_are_cut() -> None:
+    x, others = variable([1.0]), [variable([1.0], f"w{i}") for i in range(7)]
+    notes = why(x, np.sum(sum(other * (i + 2.0) for i, other in enumerate(others)))).notes
+    assert notes[0] == "the loss depends on w0 (1,), w1 (1,), w2 (1,), w3 (1,) and 3 more"
+    assert "numbers without a gradient there: 0, 2, 3, 4 and 4 more" in notes
 
 
 def test_a_number_that_was_taken_out_is_found() -> None:
@@ -743,6 +848,10 @@ def test_a_number_that_was_taken_out_is_found() -> None:
     found = why(x, weighed(x.item()))
     assert found.cause is not None and found.cause.kind == "plain values"
     assert why(variable(1.0), weighed(1.0)).cause is None  # ones are everywhere
+    assert why(variable([2.0, 2.0, 2.0]), weighed(np.full(3, 2.0))).cause is None  # and so are arrays of one number
+    assert why(variable([2.0, 4.0, 6.0]), weighed(np.array([2.0, 4.0, 7.0]))).cause is None
+    assert why(variable([np.nan, 4.0, 6.0]), weighed(np.array([np.nan, 4.0, 6.0]))).cause is not None
+    assert why(variable([0.5, 0.6, 0.7]), weighed(np.zeros(3))).cause is None  # as their floor
 
 
 def test_a_swapped_pair_is_told() -> None:

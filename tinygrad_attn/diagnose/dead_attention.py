@@ -104,8 +104,8 @@ class _Seen:
             return None if self.kept.any() else Words("dropped", dropped)
         looking = self.visible & (self.weights > 0.0)  # (copies, queries, 1)
         alone = self.all_visible.sum(axis=-1, keepdims=True) <= 1
-        if alone[looking].all():
-            return Words("constant", f"whoever looks at key {row} may look at no other: its weight is always 1")
+        if alone[self.visible].all():
+            return Words("constant", f"whoever may look at key {row} may look at no other: its weight is always 1")
         if (self.weights[looking & ~alone] == 1.0).all():
             return Words("saturated", f"every weight on key {row} is 1 or rounds to 0", SMALLER)
         if not self.queries[..., component : component + 1][looking].any():
