@@ -1,0 +1,163 @@
+"""What loading and copying a module keep true."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tinygrad_attn.nn.models import IDS, Model, nodes_behind
+from tinygrad_attn import nn
+from tinygrad_attn.errors import CheckpointError, MutatedError, TinygradAttnError
+
+# --- state ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_state_lists_ties_under_every_name_and_leaves_out_what_can_be_computed():
+    state = Model(depth=1).state_dict()
+    assert "embedding.weight" in state and "head.weight" in state and "positions" in state
+    assert "scratch" not in state
+
+
+def test_the_state_is_a_copy():
+    model = Model()
+    state = model.state_dict()
+    for values in state.values():
+        values[...] = -1.0
+    assert not np.any(model.head.weight.numpy() == -1.0) and model.positions[1] == 1.0
+
+
+def test_loading_copies_values_and_keeps_objects():
+    source, target = Model(), Model()
+    before = {name: id(p) for name, p in target.named_parameters(once=False)}
+    buffer = target.positions
+    source.positions[...] = 7.0
+    report = target.load_state_dict(source.state_dict())
+    assert report == nn.LoadReport([], [])
+    assert before == {name: id(p) for name, p in target.named_parameters(once=False)}
+    assert target.positions is buffer and buffer[0] == 7.0
+    for name, values in source.state_dict().items():
+        np.testing.assert_array_equal(target.state_dict()[name], values)
+    np.testing.assert_array_equal(source(IDS).numpy(), target(IDS).numpy())
+
+
+def test_loading_between_forward_and_backward_is_noticed():
+    model = Model()
+    loss = model(IDS).sum()
+    model.load_state_dict(Model().state_dict())
+    with pytest.raises(MutatedError):
+        loss.backward()
+
+
+def test_one_name_of_a_tied_parameter_is_enough():
+    model, state = Model(), Model().state_dict()
+    del state["head.weight"]
+    assert model.load_state_dict(state).missing == []
+    np.testing.assert_array_equal(model.head.weight.numpy(), state["embedding.weight"])
+
+
+def test_names_of_a_tied_parameter_must_agree():
+    state = Model().state_dict()
+    state["head.weight"] = state["head.weight"] + 1.0
+    with pytest.raises(CheckpointError, match=r"head\.weight.*embedding\.weight"):
+        Model().load_state_dict(state)
+
+
+def test_one_message_lists_all_that_does_not_fit_and_nothing_is_changed():
+    model = Model()
+    before = model.state_dict()
+    state = {name: values + 1.0 for name, values in before.items()}
+    del state["encoder.layers.0.norm.bias"]
+    state["encoder.layers.1.norm.bias"] = np.zeros(9)
+    state["encoder.layers.1.norm.weight"] = np.zeros(4, complex)
+    state["surplus"] = np.zeros(1)
+    with pytest.raises(CheckpointError) as caught:
+        model.load_state_dict(state)
+    message = str(caught.value)
+    assert "missing     encoder.layers.0.norm.bias  (4,)" in message
+    assert "mis-shaped  encoder.layers.1.norm.bias  expected (4,), given (9,)" in message
+    assert "mis-typed   encoder.layers.1.norm.weight  expected float32, given complex128" in message
+    assert "unexpected  surplus  (1,)" in message
+    assert isinstance(caught.value, (TinygradAttnError, ValueError))
+    for name, values in model.state_dict().items():
+        np.testing.assert_array_equal(values, before[name])
+
+
+def test_loose_loading_reports_names_and_still_refuses_shapes():
+    model = Model()
+    state = {"embedding.weight": np.full((5, 4), 2.0), "surplus": np.zeros(1)}
+    report = model.load_state_dict(state, strict=False)
+    assert report.unexpected == ["surplus"] and "positions" in report.missing and "head.weight" not in report.missing
+    assert (model.head.weight.numpy() == 2.0).all()
+    with pytest.raises(CheckpointError, match="mis-shaped"):
+        model.load_state_dict({"embedding.weight": np.zeros((4, 5))}, strict=False)
+
+
+def test_values_that_are_not_numbers_can_be_loaded_twice_under_tied_names():
+    model = Model()
+    model.embedding.weight.data = np.full((5, 4), np.nan)
+    Model().load_state_dict(model.state_dict())
+
+
+# --- copies --------------------------------------------------------------------------------------------------------
+
+
+def test_a_deep_copy_keeps_ties_and_shares_nothing():
+    model = Model()
+    copied = copy.deepcopy(model)
+    assert copied.head.weight is copied.embedding.weight
+    assert copied.head.weight is not model.head.weight
+    np.testing.assert_array_equal(copied(IDS).numpy(), model(IDS).numpy())
+    copied.head.weight.data = np.zeros((5, 4))
+    assert model.head.weight.numpy().any()
+    assert copied.encoder.layers[0].norm.weight.name == "encoder.layers.0.norm.weight"
+    assert {n.scope for n in nodes_behind(copied(IDS))} == {n.scope for n in nodes_behind(model(IDS))}
+
+
+def test_models_are_not_pickled():
+    with pytest.raises(TypeError, match=r"serialize\.save"):
+        pickle.dumps(Model())
+
+
+# --- any tree ------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def trees(draw, depth: int = 3):
+    """A module with parameters, buffers and children, some of which stand in several places."""
+    module, pool = nn.Module(), []
+    for number in range(draw(st.integers(0, 3))):
+        if pool and draw(st.booleans()):
+            setattr(module, f"tied{number}", draw(st.sampled_from(pool)))
+        else:
+            pool.append(nn.Parameter(np.full(draw(st.integers(0, 3)), float(number))))
+            setattr(module, f"own{number}", pool[-1])
+    if draw(st.booleans()):
+        module.register_buffer("table", np.arange(3))
+    if depth:
+        for number in range(draw(st.integers(0, 2))):
+            child = draw(trees(depth - 1))
+            if draw(st.booleans()):
+                child.shared = draw(st.sampled_from(pool)) if pool else None
+            setattr(module, f"child{number}", child)
+    return module
+
+
+@given(trees())
+def test_state_of_any_tree_goes_round(module):
+    paths = [path for path, _ in module.named_parameters(once=False)]
+    assert len(set(paths)) == len(paths)
+    assert len({id(p) for p in module.parameters()}) == len(list(module.parameters()))
+    assert {id(p) for p in module.parameters()} == {id(p) for _, p in module.named_parameters(once=False)}
+    copied = copy.deepcopy(module)
+    for parameter in copied.parameters():
+        parameter.data = np.full(parameter.shape, -5.0)
+    copied.load_state_dict(module.state_dict())
+    state = module.state_dict()
+    assert list(state) == list(copied.state_dict())
+    for name, values in copied.state_dict().items():
+        np.testing.assert_array_equal(values, state[name])
