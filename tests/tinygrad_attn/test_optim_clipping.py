@@ -1,0 +1,58 @@
+"""The norm of all gradients, and clipping by it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tinygrad_attn.optimisers import (
+    parameters,
+)
+from tinygrad_attn import nn, optim
+from tinygrad_attn.errors import (
+    ShapeError,
+)
+
+@given(st.lists(st.lists(st.floats(-1e3, 1e3), max_size=4), max_size=4), st.floats(1e-3, 1e4))
+def test_clipped_gradients_keep_their_direction_and_have_at_most_the_norm(rows, max_norm):
+    params = [nn.Parameter(np.zeros(len(row))) for row in rows]
+    for parameter, row in zip(params, rows, strict=True):
+        parameter.grad = np.array(row, dtype=np.float64)
+    before = [p.grad.copy() for p in params]
+    expected = math.hypot(*(value for row in rows for value in row))
+    norm = optim.clip_grad_norm(iter(params), max_norm)
+    assert math.isclose(norm, expected, rel_tol=1e-9, abs_tol=1e-300)
+    scale = min(1.0, max_norm / expected) if expected else 1.0
+    for parameter, gradient in zip(params, before, strict=True):
+        np.testing.assert_allclose(parameter.grad, gradient * scale, rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-20, 1.0, 1e20, 3e38])
+def test_norms_are_right_where_squares_leave_float32(size):
+    (parameter,) = parameters((4,), dtype=np.float32)
+    parameter.grad = np.full(4, size, np.float32)
+    assert math.isclose(optim.clip_grad_norm([parameter], math.inf), 2.0 * size, rel_tol=1e-6)
+
+
+def test_half_precision_gradients_are_measured_in_single_precision():
+    (parameter,) = parameters((4096,), dtype=np.float16)
+    parameter.grad = np.full(4096, 100.0, np.float16)
+    assert math.isclose(optim.clip_grad_norm([parameter], 64.0), 6400.0, rel_tol=1e-6)
+    np.testing.assert_allclose(parameter.grad, 1.0, rtol=1e-3)
+
+
+def test_a_parameter_given_twice_counts_once():
+    (parameter,) = parameters((2,))
+    parameter.grad = np.array([3.0, 4.0])
+    assert optim.clip_grad_norm([parameter, parameter], math.inf) == 5.0
+
+
+def test_a_gradient_of_another_shape_is_not_clipped():
+    (parameter,) = parameters((2,))
+    parameter.grad = np.ones(3)
+    with pytest.raises(ShapeError):
+        optim.clip_grad_norm([parameter], 1.0)
