@@ -56,7 +56,7 @@ ELSEWHERE = {
     "P68": "G4",
     "P69": "G2",
     "P73": "`transformer/test_model.py`, the shift of the decoder's input",
-    "P74": "`tinygrad_attn/test_tensor.py`, retain_grad and keep_grads",
+    "P74": "`tinygrad_attn/test_tensor_gradients.py`, retain_grad and keep_grads",
     "P75": "the logarithm of 0 is never taken: N13 and `parity/test_ops_loss.py`",
 }
 
