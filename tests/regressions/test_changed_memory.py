@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import tinygrad_attn as ta
 from tests.inputs import variable
 
+
 def test_B21_a_shared_array_that_is_changed_is_noticed() -> None:
     array = np.array([1.0, 2.0])
     x = ta.Tensor.from_numpy(array, requires_grad=True, name="x")

@@ -9,23 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tinygrad_attn.optimisers import (
-    ADAM,
-    assert_same,
-    everything,
-    give_gradients,
-    optimisers,
-    parameters,
-)
+from tests.tinygrad_attn.optimisers import ADAM, assert_same, everything, give_gradients, optimisers, parameters
 from tinygrad_attn import Tensor, nn, optim
-from tinygrad_attn.errors import (
-    MutatedError,
-    NotFiniteError,
-    OptionError,
-    ShapeError,
-)
+from tinygrad_attn.errors import MutatedError, NotFiniteError, OptionError, ShapeError
 from tinygrad_attn.optim.optimizer import CHUNK
-
 
 # --- the fast path is the formula ---------------------------------------------------------------------------------
 

@@ -9,13 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tinygrad_attn.optimisers import (
-    parameters,
-)
+from tests.tinygrad_attn.optimisers import parameters
 from tinygrad_attn import nn, optim
-from tinygrad_attn.errors import (
-    ShapeError,
-)
+from tinygrad_attn.errors import ShapeError
+
 
 @given(st.lists(st.lists(st.floats(-1e3, 1e3), max_size=4), max_size=4), st.floats(1e-3, 1e4))
 def test_clipped_gradients_keep_their_direction_and_have_at_most_the_norm(rows, max_norm):

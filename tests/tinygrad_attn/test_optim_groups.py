@@ -7,14 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from tests.tinygrad_attn.optimisers import (
-    parameters,
-)
+from tests.tinygrad_attn.optimisers import parameters
 from tinygrad_attn import Tensor, nn, optim
-from tinygrad_attn.errors import (
-    DtypeError,
-    OptionError,
-)
+from tinygrad_attn.errors import DtypeError, OptionError
+
 
 def test_the_printed_optimiser_shows_its_groups():
     optimizer = optim.SGD([{"params": parameters((2,), (3,)), "lr": 0.5}, {"params": parameters((1,))}], lr=0.1)

@@ -9,17 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tinygrad_attn.optimisers import (
-    assert_same,
-    everything,
-    give_gradients,
-    optimisers,
-    parameters,
-)
+from tests.tinygrad_attn.optimisers import assert_same, everything, give_gradients, optimisers, parameters
 from tinygrad_attn import nn, optim
-from tinygrad_attn.errors import (
-    CheckpointError,
-)
+from tinygrad_attn.errors import CheckpointError
+
 
 @given(optimisers(), st.integers(0, 5), st.integers(1, 5))
 def test_a_restored_optimiser_goes_on_bit_for_bit(optimiser, before, after):
