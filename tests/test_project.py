@@ -28,6 +28,10 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 PACKAGES = ["tinygrad_attn", "transformer", "viz"]
 SOURCES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
+AROUND = [
+    ROOT / "run.py",
+    *sorted(file for folder in ("benchmarks", "docs", "examples") for file in (ROOT / folder).rglob("*.py")),
+]
 
 
 def named(file: Path) -> str:
@@ -118,7 +122,7 @@ def test_imports_run_one_way(file: Path) -> None:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=named)
+@pytest.mark.parametrize("file", [*SOURCES, *TESTS, *AROUND], ids=named)
 def test_no_file_is_longer_than_one_sitting(file: Path) -> None:
     assert len(file.read_text(encoding="utf-8").splitlines()) <= 400
 
