@@ -122,9 +122,8 @@ def main() -> int:
         print(f"the losses differ by {worst:.2e}: not the same computation, nothing to compare", file=sys.stderr)
         return 1
     rounds = max(1, args.rounds)
-    print(
-        f"one training step: batch {BATCH}, lengths {LENGTH}, d {D_MODEL}, {HEADS} heads, ff {D_FF}, {LAYERS}+{LAYERS} layers"
-    )
+    sizes = f"d {D_MODEL}, {HEADS} heads, ff {D_FF}, {LAYERS}+{LAYERS} layers"
+    print(f"one training step: batch {BATCH}, lengths {LENGTH}, {sizes}")
     print(f"NumPy {np.__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}, 1 thread each")
     print(f"freed memory kept: {'yes' if kept else 'no'}; losses agree to {worst:.1e} over {rounds + 5} steps\n")
     print(f"{'':16}{'median ms':>10}{'fastest':>10}{'slowest':>10}{'page faults':>13}")
