@@ -4,7 +4,8 @@
     gradgradcheck(f, x, y)          and second ones
     check_operation(ta.softmax)     an operation, on inputs drawn from its domain
 
-It stands apart from the rules: the slopes come from values of f alone (`numerical.py`).
+It stands apart from the rules: the slopes come from values of f alone (`numerical.py`). Two more oracles are asked
+where they have an answer, the complex step and jvp against vjp (`gradcheck_oracles.py`).
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ def gradcheck(
     gradient of softmax is then zero whatever its rule says). An element may be wrong by `rtol` of itself and by what
     rounding can do to the differences, no more: a rule that is off by a factor is found on values near 1e-8 as well.
 
+    Where every formula on the way takes complex numbers, each element is compared with the complex step too, which
+    sees what rounding hides from differences; and J t of `jvp` must be consistent with Jᵀu of `vjp`. The report says
+    what could be asked.
+
     Args:
         f: a function of Tensors, or an `Operation`; returns a Tensor, or a list, tuple or dict of them.
         *inputs: arrays, Tensors, floats, or lists, tuples or dicts of them. Floating ones are checked; if some are
@@ -68,6 +73,8 @@ def gradcheck(
       order  input  shape  compared  relative  absolute
       1      a      (2,)   2         ...
       1      b      (2,)   2         ...
+      complex step, order 1: agrees, 4 compared, ...
+      jvp against vjp, order 1: agrees, 1 compared, ...
     """
     subject = f.name if isinstance(f, Operation) else getattr(f, "__name__", type(f).__name__)
     subject = "f" if subject == "<lambda>" else subject
@@ -75,7 +82,8 @@ def gradcheck(
     check = Check(subject, order, rtol, seed)
     kept = rng.get_state()
     try:
-        return GradcheckReport(subject, tuple(check.run(function, variables)))
+        checks, oracles = check.run(function, variables)
+        return GradcheckReport(subject, tuple(checks), tuple(oracles))
     except Found as found:
         _report(check, function, variables, found)
     finally:

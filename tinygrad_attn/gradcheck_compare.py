@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tinygrad_attn import graph, rng
 from tinygrad_attn.errors import CheckError
-from tinygrad_attn.gradcheck_report import Array, Fault, Found, InputCheck
+from tinygrad_attn.gradcheck_oracles import UNDERFLOW, ComplexStep, products
+from tinygrad_attn.gradcheck_report import Array, Fault, Found, InputCheck, OracleCheck
 from tinygrad_attn.modes import enable_grad, is_grad_enabled, no_grad
-from tinygrad_attn.numerical import EPSILON, SAFETY, Vector, noise_of, slope
+from tinygrad_attn.numerical import EPSILON, SAFETY, Slope, Vector, noise_of, slope
 from tinygrad_attn.tensor import Tensor, plain
+
+JVP = "jvp against vjp"
 
 FlatFunction = Callable[[Sequence[Tensor]], list[Any]]
 
@@ -29,26 +32,33 @@ class Variable(NamedTuple):
 
 @dataclass(frozen=True)
 class Check:
-    """One run of the checker: derivatives up to `order` of one function."""
+    """One run of the checker: derivatives up to `order` of one function; with `jvp`, pushed forward as well."""
 
     subject: str
     order: int
     rtol: float
     seed: int
+    jvp: bool = True
 
-    def run(self, function: FlatFunction, variables: list[Variable]) -> list[InputCheck]:
+    def run(self, function: FlatFunction, variables: list[Variable]) -> tuple[list[InputCheck], list[OracleCheck]]:
         """Compare order after order: each gradient, once it is known to be right, is differentiated in turn."""
         generator = np.random.default_rng(self.seed)
         checks: list[InputCheck] = []
+        oracles: list[OracleCheck] = []
+        of_order, known = function, variables
         for order in range(1, self.order + 1):
-            made, upstreams = self._compare(function, variables, order, generator)
+            made, oracle, upstreams = self._compare(of_order, known, order, generator)
             checks += made
-            function, variables = _derivative(function, len(variables)), [*variables, *upstreams]
-        return checks
+            oracles.append(oracle)
+            of_order, known = _derivative(of_order, len(known)), [*known, *upstreams]
+        # Last, since an order above the first finds the same mistakes and says more about them.
+        if self.jvp:
+            oracles += self._jvp_against_vjp(function, variables, generator)
+        return checks, oracles
 
     def _compare(
         self, function: FlatFunction, variables: list[Variable], order: int, generator: np.random.Generator
-    ) -> tuple[list[InputCheck], list[Variable]]:
+    ) -> tuple[list[InputCheck], OracleCheck, list[Variable]]:
         """Compare the gradient of `function`; also returns the gradients that were sent in, as variables."""
         outputs, leaves = self.record(function, variables)
         upstreams = [_uneven(plain(output), generator) for output in outputs]
@@ -60,10 +70,11 @@ class Check:
         arrays = [variable.array for variable in variables]
         noise = noise_of(evaluate, arrays, base, generator)
         rounding = SAFETY * max(noise * float(np.sum(np.abs(upstream))), cancelled)
+        floors = [rounding + SAFETY * EPSILON * float(np.max(np.abs(g), initial=0.0)) for g in analytic]
         checks = []
+        measured: list[list[Fault]] = []
         kinks: list[Fault] = []
-        for variable, gradient in zip(variables, analytic, strict=True):
-            floor = rounding + SAFETY * EPSILON * float(np.max(np.abs(gradient), initial=0.0))
+        for variable, gradient, floor in zip(variables, analytic, floors, strict=True):
             compared: list[Fault] = []
             for index in np.ndindex(variable.array.shape):
                 if not variable.excluded[index]:
@@ -75,15 +86,79 @@ class Check:
             if wrong:
                 raise Found(variable.name, order, wrong, compared=len(compared))
             kinks += [fault for fault in compared if fault.is_kink]
+            measured.append(compared)
             checks.append(_summary(variable, order, compared, self.rtol))
         if kinks:
             raise Found(kinks[0].name, order, kinks[:1])
+        complex_step = ComplexStep(outputs, leaves, generator)
+        oracle = self._compare_complex(complex_step, measured, upstreams, floors, order)
         if order == 1:
             names = ["dy"] if len(outputs) == 1 else [f"dy[{i}]" for i in range(len(outputs))]
         else:  # the outputs are gradients themselves
             names = [f"at d{variable.name}" for variable in variables[: len(outputs)]]
         masks = [~np.isfinite(plain(output)) for output in outputs]
-        return checks, [Variable(*parts) for parts in zip(names, upstreams, masks, strict=True)]
+        return checks, oracle, [Variable(*parts) for parts in zip(names, upstreams, masks, strict=True)]
+
+    def _compare_complex(
+        self,
+        oracle: ComplexStep,
+        measured: list[list[Fault]],
+        upstreams: list[Array],
+        floors: list[float],
+        order: int,
+    ) -> OracleCheck:
+        """Compare every element once more, with the complex step if every formula on the way allows it.
+
+        Where it is far from the differences, with which the rule agrees, a formula does not allow it after all.
+        """
+        name = "complex step"
+        if oracle.refused:
+            return OracleCheck(name, order, 0, 0.0, f"by the formula of {oracle.refused}")
+        lost = UNDERFLOW * float(sum(np.abs(upstream).sum() for upstream in upstreams))
+        worst = 0.0
+        for position, (compared, floor) in enumerate(zip(measured, floors, strict=True)):
+            exact: list[Fault] = []
+            for fault in compared:
+                value, ours = oracle.slope(position, fault.index, upstreams), fault.analytic
+                size = max(abs(ours), abs(value))
+                tolerance = self.rtol * size + floor + lost
+                if not abs(value - fault.slope.value) <= tolerance + fault.slope.uncertainty:
+                    return OracleCheck(name, order, 0, 0.0, f"differences contradict it at {fault.place}")
+                found = Slope(value, 0.0, 0.0, value, value, "smooth")
+                exact.append(replace(fault, slope=found, tolerance=tolerance))
+                worst = max(worst, abs(ours - value) / size if size > 1000.0 * (floor + lost) else 0.0)
+            wrong = [fault for fault in exact if fault.is_wrong]
+            if wrong:
+                raise Found(wrong[0].name, order, wrong, compared=len(exact), oracle=name)
+        return OracleCheck(name, order, sum(map(len, measured)), worst)
+
+    def _jvp_against_vjp(
+        self, function: FlatFunction, variables: list[Variable], generator: np.random.Generator
+    ) -> list[OracleCheck]:
+        """Compare ⟨u, J t⟩ with ⟨Jᵀu, t⟩, by the inputs that `function` takes; its parameters are none of them."""
+        inputs = [variable for variable in variables if variable.leaf is None]
+        if not inputs:
+            return []
+        name = JVP
+        outputs, _ = self.record(function, variables)
+        upstreams = [_uneven(plain(output), generator) for output in outputs]
+
+        def floating(values: Sequence[Tensor]) -> list[Any]:
+            return _floating_outputs(function(values))
+
+        arrays, fixed = [v.array for v in inputs], [v.excluded for v in inputs]
+        found = products(floating, arrays, fixed, upstreams, generator)
+        if found is None:
+            return [OracleCheck(name, 1, 0, 0.0, "a rule has no derivative of its own")]
+        error = abs(found.by_jvp - found.by_vjp)
+        if error > self.rtol * found.size + SAFETY * _cancelled(outputs, upstreams):
+            reason = (
+                f"jvp and vjp disagree along random directions\n"
+                f"  ⟨u, J t⟩ = {found.by_jvp:.9g}, ⟨Jᵀu, t⟩ = {found.by_vjp:.9g}\n"
+                "  is a rule not linear in the gradient that arrives, or does it take it for a constant?"
+            )
+            raise Found(inputs[0].name, 1, reason=reason, oracle=name)
+        return [OracleCheck(name, 1, 1, error / found.size if found.size else 0.0)]
 
     def record(self, function: FlatFunction, variables: list[Variable]) -> tuple[list[Any], list[Tensor]]:
         """Run `function` with its graph recorded; returns its floating outputs and the leaves."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_attn import graph
 from tinygrad_attn.errors import TinygradAttnError
-from tinygrad_attn.gradcheck_compare import Check, FlatFunction, Variable
+from tinygrad_attn.gradcheck_compare import JVP, Check, FlatFunction, Variable
 from tinygrad_attn.gradcheck_report import Array, Found
 from tinygrad_attn.operation import Operation
 from tinygrad_attn.tensor import Tensor, plain
@@ -29,7 +29,7 @@ def culprit(check: Check, function: FlatFunction, variables: list[Variable], fou
         operation = node.operation
         alone = _as_function(node, operation, excluded)
         try:
-            Check(operation.name, order, check.rtol, check.seed).run(*alone)
+            Check(operation.name, order, check.rtol, check.seed, jvp=found.oracle == JVP).run(*alone)
         except Found as fault:
             if fault.is_kink:
                 unjudged.append(operation.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,12 +42,37 @@ class InputCheck:
 
 
 @dataclass(frozen=True)
+class OracleCheck:
+    """What another oracle than differences says: a disagreement is an error, so here it agrees or has no answer.
+
+    Attributes:
+        name: "complex step" or "jvp against vjp".
+        order: of the derivative.
+        elements: how many were compared; 0 if it could not be asked.
+        max_relative_error: the largest, of the elements that stand out from rounding.
+        reason: why it could not be asked, else "".
+    """
+
+    name: str
+    order: int
+    elements: int
+    max_relative_error: float
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"{self.name}, order {self.order}: not to be had, {self.reason}"
+        return f"{self.name}, order {self.order}: agrees, {self.elements} compared, {self.max_relative_error:.1e}"
+
+
+@dataclass(frozen=True)
 class GradcheckReport:
-    """A check that passed.
+    """A check that passed; print it, or let a notebook show it.
 
     Attributes:
         function: name of what was checked.
         checks: one entry per input and order.
+        oracles: what the complex step and jvp say beside them.
 
     >>> import tinygrad_attn as ta
     >>> report = ta.gradcheck(ta.add, [1.0, 2.0], 3.0)
@@ -56,6 +82,7 @@ class GradcheckReport:
 
     function: str
     checks: tuple[InputCheck, ...]
+    oracles: tuple[OracleCheck, ...] = ()
 
     @property
     def elements(self) -> int:
@@ -78,13 +105,43 @@ class GradcheckReport:
         return max((check.max_absolute_error for check in self.checks), default=0.0)
 
     def __str__(self) -> str:
-        rows = [("order", "input", "shape", "compared", "relative", "absolute", "")]
+        oracles = "".join(f"\n  {oracle}" for oracle in self.oracles)
+        return f"{self._title}\n{table(self._rows)}{oracles}"
+
+    def html(self) -> str:
+        """The same as a table in HTML that needs nothing else.
+
+        >>> import tinygrad_attn as ta
+        >>> ta.gradcheck(ta.exp, 1.0).html().startswith("<table")
+        True
+        """
+        head, *body = self._rows
+        cells = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in (*head[:-1], "notes"))
+        lines = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in body]
+        lines += [f'<td colspan="{len(head)}">{html.escape(str(oracle))}</td>' for oracle in self.oracles]
+        rows = "\n".join(f"<tr>{line}</tr>" for line in lines)
+        caption = f'<caption style="text-align: left">{html.escape(self._title)}</caption>'
+        return (
+            f'<table style="text-align: left">\n{caption}\n'
+            f"<thead><tr>{cells}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    @property
+    def _title(self) -> str:
+        return f"{self.function}: gradients agree with central differences (largest errors)"
+
+    @property
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("order", "input", "shape", "compared", "relative", "absolute", "")]
         for check in self.checks:
             notes = [f"{check.excluded} excluded"] if check.excluded else []
             notes += [f"{check.unresolved} unresolved"] if check.unresolved else []
             numbers = (f"{check.max_relative_error:.1e}", f"{check.max_absolute_error:.1e}", ", ".join(notes))
             rows.append((str(check.order), check.name, str(check.shape), str(check.elements), *numbers))
-        return f"{self.function}: gradients agree with central differences (largest errors)\n{table(rows)}"
+        return rows
 
 
 @dataclass(frozen=True)
@@ -158,9 +215,17 @@ class Found(Exception):
     """What is wrong with one variable, on its way to the report: elements, or a `reason` that is told in words."""
 
     def __init__(
-        self, variable: str, order: int, faults: Sequence[Fault] = (), *, compared: int = 0, reason: str = ""
+        self,
+        variable: str,
+        order: int,
+        faults: Sequence[Fault] = (),
+        *,
+        compared: int = 0,
+        reason: str = "",
+        oracle: str = "numeric",
     ) -> None:
         super().__init__()
+        self.oracle = oracle
         self.variable, self.order, self.faults, self.compared, self.reason = variable, order, faults, compared, reason
 
     @property
@@ -184,7 +249,7 @@ def mismatch_text(subject: str, found: Found, blame: str) -> str:
     what = "the gradient" if found.order == 1 else f"derivative {found.order}"
     lines = [f"{subject}: {what} of {found.variable} is wrong at {len(faults)} of {found.compared} elements"]
     shown = sorted(faults, key=lambda fault: -fault.severity)[:5]
-    rows = [("", "analytic", "numeric", "error", "tolerated")]
+    rows = [("", "analytic", found.oracle, "error", "tolerated")]
     for fault in shown:
         numbers = (f"{fault.analytic:.9g}", f"{fault.slope.value:.9g}", f"{fault.error:.2g}", f"{fault.tolerance:.2g}")
         rows.append((fault.place, *numbers))
