@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_attn import explain
 from tinygrad_attn.errors import DtypeError, GradientError
-from tinygrad_attn.tensor import Tensor, holds_tensor
+from tinygrad_attn.tensor import Tensor, as_array, holds_tensor
 
 if TYPE_CHECKING:
     from tinygrad_attn.operation import Operation
@@ -22,7 +22,7 @@ def written_out(operation: Operation, inputs: Sequence[Any]) -> tuple[Any, ...]:
         DtypeError: a list holds Tensors, whose gradients would be lost, or something else than numbers.
     """
     try:
-        return tuple(Tensor(value)._data if isinstance(value, (list, tuple)) else value for value in inputs)
+        return tuple(as_array(value) for value in inputs)
     except DtypeError as error:
         raise DtypeError(f"{operation.name}: {error}\n{explain.operands(operation, inputs)}") from None
 

@@ -381,6 +381,15 @@ def plain(value: Any) -> Any:
     return value._data if is_tensor(value) else value
 
 
+def as_array(value: Any) -> Any:
+    """A list of numbers as an array in the default dtype; anything else as it is.
+
+    Raises:
+        DtypeError: the list holds Tensors, whose gradients would be lost.
+    """
+    return Tensor(value)._data if isinstance(value, (list, tuple)) else value
+
+
 def holds_tensor(data: Any) -> bool:
     """Whether a list, however nested, has a Tensor in it."""
     return isinstance(data, (list, tuple)) and any(isinstance(x, Tensor) or holds_tensor(x) for x in data)

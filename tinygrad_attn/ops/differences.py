@@ -9,7 +9,7 @@ import numpy as np
 from tinygrad_attn.errors import OptionError, ShapeError
 from tinygrad_attn.ops.index import at_axis, axis_from_front
 from tinygrad_attn.registry import implements
-from tinygrad_attn.tensor import plain
+from tinygrad_attn.tensor import as_array, plain
 
 
 def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
@@ -84,6 +84,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
     Σᵢ (xᵢ₊₁ − xᵢ) (yᵢ + yᵢ₊₁) / 2
     """
+    y, x = as_array(y), as_array(x)
     axis = axis_from_front("trapezoid", axis, y)
     widths = dx
     if x is not None:
@@ -174,6 +175,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     """
     if period is not None:
         raise OptionError("interp: period has no gradient rule\n  take x and xp modulo the period first")
+    x, xp, fp = as_array(x), as_array(xp), as_array(fp)
     places, at = np.asarray(plain(xp)), np.asarray(plain(x))
     if places.ndim != 1 or np.shape(fp) != places.shape or not places.size:
         raise ShapeError(
@@ -195,6 +197,7 @@ def polyval(p: Any, x: Any) -> Any:
 
     y = (… (p₁ x + p₂) x + …) x + pₙ
     """
+    p, x = as_array(p), as_array(x)
     y: Any = np.zeros(np.shape(x), np.result_type(plain(p), plain(x)))
     for i in range(np.shape(p)[0]):
         y = y * x + p[i]

@@ -108,3 +108,19 @@ def test_what_does_not_fit_is_explained(name: str) -> None:
     use, error, words = BAD[name]
     with pytest.raises(error, match=words):
         use()
+
+
+@pytest.mark.parametrize(
+    ("of_lists", "of_arrays"),
+    [
+        (lambda t: np.interp(t, [0.0, 1.0], [0.0, 2.0]), lambda t: np.interp(t, np.arange(2.0), 2 * np.arange(2.0))),
+        (lambda t: np.polyval([1.0, 2.0], t), lambda t: np.polyval(np.array([1.0, 2.0]), t)),
+        (lambda t: np.trapezoid(t, [0.0, 3.0]), lambda t: np.trapezoid(t, np.array([0.0, 3.0]))),
+        (lambda t: np.convolve(t, [1.0, 2.0]), lambda t: np.convolve(t, np.array([1.0, 2.0]))),
+        (lambda t: np.kron([1.0, 2.0], t), lambda t: np.kron(np.array([1.0, 2.0]), t)),
+    ],
+)
+def test_numbers_may_be_written_as_lists(of_lists: Any, of_arrays: Any) -> None:
+    t = Tensor(np.array([0.25, 0.5]), requires_grad=True)
+    np.testing.assert_allclose(of_lists(t).numpy(), of_arrays(t).numpy(), rtol=1e-6)
+    assert of_lists(t).requires_grad
