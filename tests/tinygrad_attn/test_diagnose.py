@@ -126,5 +126,12 @@ def test_the_error_is_ours_even_where_warnings_are_errors() -> None:
         assert "log made" in message(lambda: np.log(variable(0.0)))
 
 
+def test_numpys_warnings_are_silent_inside_attention_too() -> None:
+    infinite = variable([[-np.inf]])
+    with detect_anomaly(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ta.scaled_dot_product_attention(variable([[0.0]]), infinite, variable([[1.0]]))
+
+
 def test_without_it_nothing_is_noted() -> None:
     assert np.exp(variable(1.0)).node.source is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -98,7 +99,7 @@ def attention(query: Any, key: Any, value: Any, mask: Any, bias: Any, keep: Any,
         Vaswani et al. (2017), arXiv:1706.03762, equation 1. The backward pass uses Σ dP∘P = Σ dO∘O, as in
         Dao et al. (2022), arXiv:2205.14135, appendix B.2.
     """
-    with np.errstate(invalid="warn" if mask is None else "ignore"):  # NaN and infinity may stand at masked keys
+    with contextlib.nullcontext() if mask is None else np.errstate(invalid="ignore"):  # of NaN at masked keys
         weights = (query * scale) @ np.swapaxes(key, -1, -2)  # (..., query_len, key_len), still scores
     if bias is not None:
         weights = weights + bias
