@@ -98,7 +98,7 @@ class _Recomputed(Operation):
                 "  does it draw from a generator of its own, or depend on something that has changed since?"
             )
         targets = [*stand_ins, *node.inputs[count:]]
-        stop = {id(value) for value in stand_ins}
+        stop = {id(value) for value in targets}  # the sweep outside calls the hooks of captured tensors
         chosen = [targets[index] for index in wanted]
         found: dict[int, Gradient] = {}
         for step in sweep([again], [gradient], targets=chosen, stop=stop, create_graph=create_graph):

@@ -148,7 +148,7 @@ def sweep(
         roots: the tensors to differentiate.
         upstreams: ∂L/∂root for each, in the root's shape.
         targets: if given, only the paths that lead to these tensors are walked.
-        stop: `id`s of tensors that are passed but not walked behind.
+        stop: `id`s of tensors that are passed but not walked behind; their hooks are for another sweep to call.
         create_graph: hand Tensors to the rules, so that what they compute is recorded in turn.
         free: free each node as soon as it has been passed.
         hooks: call the hooks of each tensor; False only looks, as pictures do, and leaves the plain derivative.
@@ -166,7 +166,7 @@ def sweep(
         gradient, untaken = arriving.take(tensor)
         if gradient is None:
             continue
-        for hook in tensor.hooks if hooks else ():
+        for hook in tensor.hooks if hooks and id(tensor) not in stop else ():
             gradient = _run_hook(hook, tensor, gradient, create_graph)
         node, contributions = tensor.node, []
         if node is not None and id(tensor) not in stop:

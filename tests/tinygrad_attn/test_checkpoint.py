@@ -105,3 +105,12 @@ def test_a_changed_parameter_is_noticed() -> None:
 def test_anything_but_one_tensor_is_refused() -> None:
     with pytest.raises(DtypeError, match="one Tensor"):
         checkpoint(lambda x: (x, x))(ta.Tensor(1.0, requires_grad=True))
+
+
+def test_a_hook_of_a_captured_tensor_is_called_once() -> None:
+    weight, x = ta.Tensor([1.0, 2.0], requires_grad=True), ta.Tensor([3.0, 4.0], requires_grad=True)
+    seen = []
+    weight.register_hook(lambda gradient: seen.append(gradient) or 2.0 * gradient)
+    ta.checkpoint(lambda x: (x * weight).sum())(x).backward()
+    assert len(seen) == 1
+    assert weight.grad is not None and weight.grad.tolist() == [6.0, 8.0]
