@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tinygrad_attn as ta
-from tests.tinygrad_attn.explained import silent, variable  # noqa: F401
+from tests.tinygrad_attn.explained import NOT_OF_ONE_OPERATION, is_flat, silent, variable  # noqa: F401
 from tests.tinygrad_attn.graphs import TAME, WILD, Graph, graphs
-from tinygrad_attn.diagnose import Cause, Explanation, detect_anomaly, why
+from tinygrad_attn.diagnose import Explanation, detect_anomaly, why
 from tinygrad_attn.graph import topological_order
 
 ANY_DTYPE = (np.float64, np.float32, np.float16)
@@ -67,9 +65,6 @@ def test_the_derivative_is_what_it_is(graph: Graph, data: st.DataObject) -> None
         assert found.derivative != "partly zero" or (gradient == 0.0).any()
 
 
-CONVENTIONS = ("padding", "cancelled", "underflow", "zero upstream", "dropped")
-
-
 @given(st.one_of(graphs(TAME), graphs(WILD)), st.data())
 def test_a_derivative_that_is_called_zero_is_zero(graph: Graph, data: st.DataObject) -> None:
     """Each cause is tried out: moving the element leaves the result where it is, to first order."""
@@ -79,35 +74,8 @@ def test_a_derivative_that_is_called_zero_is_zero(graph: Graph, data: st.DataObj
     if found.derivative not in ("zero", "partly zero"):
         return
     for cause in found.causes:
-        if cause.kind not in CONVENTIONS and not cause.inside and cause.operation != "checkpoint":
+        if cause.kind not in NOT_OF_ONE_OPERATION and not cause.inside and cause.operation != "checkpoint":
             assert any(is_flat(made, cause) for made in topological_order([graph.loss]) if made.node), str(found)
-
-
-def is_flat(made: ta.Tensor, cause: Cause) -> bool:
-    """Whether `made` is the result of the operation of a cause, and does not move with the element that it names."""
-    node = made.node
-    assert node is not None and cause.place is not None
-    operation = node.operation
-    for position, (parameter, value) in enumerate(operation.named_inputs(node.inputs)):
-        if (operation.name, parameter) != (cause.operation, cause.parameter) or not isinstance(value, ta.Tensor):
-            continue
-        if value.ndim != len(cause.place) or any(i >= n for i, n in zip(cause.place, value.shape, strict=True)):
-            continue
-        results = [forward(node, position, cause.place, step) for step in (-1e-6, 0.0, 1e-6)]
-        same = np.isclose(results[1], results[1], rtol=0, atol=0, equal_nan=False)
-        left, middle, right = (np.where(same, result, 0.0) for result in results)
-        slopes = [np.abs(right - middle), np.abs(middle - left), np.abs(right - left)]
-        if any(np.max(np.where(np.isfinite(slope), slope, 0.0), initial=0.0) < 1e-10 for slope in slopes):
-            return True
-    return False
-
-
-def forward(node: Any, position: int, place: tuple[int, ...], step: float) -> Any:
-    operands = [x._data if isinstance(x, ta.Tensor) else x for x in node.inputs]
-    operands[position] = operands[position].copy()
-    operands[position][place] += step
-    result = node.operation.forward(*operands, **node.options)
-    return result if node.operation.reference is None else result[0]
 
 
 @given(wild)

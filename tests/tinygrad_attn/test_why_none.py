@@ -162,7 +162,7 @@ def test_an_operation_of_ones_own_is_told_by_what_it_does() -> None:
     x = variable([0.0, 4.0, 9.0])
     found = why(x, np.sum(own_operation(lambda g, out: g[::-1] * 0.0)(x)))
     assert found.cause is not None and found.cause.kind == "zero slope"
-    assert "softmax: its derivative by x is 0 here (dx = …)" in str(found)
+    assert "softmax: its rule gives 0 for x here (dx = …)" in str(found)
     undefined = why(x, np.sum(np.sin(own_operation(lambda g, out: g)(x - 5.0))))
     assert undefined.cause is not None and undefined.cause.kind == "undefined"
 

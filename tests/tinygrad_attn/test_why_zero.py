@@ -55,7 +55,7 @@ ZERO: dict[str, tuple[Make, Any, str, str, list[str]]] = {
     "tanh": (of(np.tanh, [40.0]), None, "tanh", "saturated", ["so far from 0 (40)"]),
     "exp": (of(np.exp, [-800.0]), None, "exp", "underflow", ["e to the power of -800 or less rounds to 0 in float64"]),
     "exp2": (of(np.exp2, [-1100.0]), None, "exp2", "underflow", ["2 to the power of"]),
-    "square at 0": (of(np.square, [0.0]), None, "square", "zero slope", ["its derivative by x is 0 here"]),
+    "square at 0": (of(np.square, [0.0]), None, "square", "zero slope", ["its rule gives 0 for x here"]),
     "abs at 0": (of(np.absolute, [0.0]), None, "absolute", "zero slope", ["sign(x)"]),
     "clip": (of(lambda x: np.clip(x, -1.0, 1.0), [3.0]), None, "clip", "clipped", ["outside [-1, 1]"]),
     "clip below": (of(lambda x: np.clip(x, None, 1.0), [3.0]), None, "clip", "clipped", ["outside [−∞, 1]"]),

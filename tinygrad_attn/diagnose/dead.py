@@ -75,7 +75,7 @@ class Dead:
         """The operands and the result where they meet the first of the elements, if shapes broadcast."""
         own = self.use.operand
         rows = [(f"{self.called(own)}{list(self.place) or ''}", number(self.value))]
-        if self.operation.elementwise:
+        if self.operation.elementwise and self.out.size:
             for position, value in enumerate(self.operands):
                 if position != own and value is not None:
                     rows.append((self.called(position), number(self.operand(position))))
@@ -94,9 +94,10 @@ def explain_dead(use: Use, elements: Array, asked: int, *, general: bool = False
     """
     dead = Dead(use, elements, asked)
     explain = WORDS.get(dead.operation.name) if is_built_in(dead.operation) else None
-    words = explain(dead) if explain is not None else None
     if use.out.size == 0:
-        words = Words("empty", "its result holds no elements")
+        words: Words | None = Words("empty", "its result holds no elements")
+    else:
+        words = explain(dead) if explain is not None else None
     if words is None and (general or use.node.operation.reference is None):
         words = _left_out(dead) if dead.operation.moves else _flat(dead)
     if words is None:
@@ -118,7 +119,7 @@ def explain_dead(use: Use, elements: Array, asked: int, *, general: bool = False
 
 def _flat(dead: Dead) -> Words:
     rule = dead.operation.formulas.get(dead.parameter.split("[")[0], "")
-    return Words("zero slope", f"its derivative by {dead.parameter} is 0 here" + (f" ({rule})" if rule else ""))
+    return Words("zero slope", f"its rule gives 0 for {dead.parameter} here" + (f" ({rule})" if rule else ""))
 
 
 def _left_out(dead: Dead) -> Words:
@@ -170,11 +171,21 @@ def _factor_is_zero(dead: Dead) -> Words:
         for position, value in enumerate(dead.operands)
         if position != dead.use.operand and dead.operation.parameter_at(position) != "bias"
     ]
+    if dead.operation.name == "sum_of_products" and not _is_read(dead):
+        return _left_out(dead)
     name, value = others[0]
     if len(others) == 1 and not np.any(value):
         return Words("times zero", f"{name} is 0 throughout", f"was {name} initialised with zeros?")
     what = f"what {name} has for them" if len(others) == 1 else f"the product of {', '.join(n for n, _ in others)}"
     return Words("times zero", f"{dead.some()} multiplied by 0: {what} is 0 there")
+
+
+def _is_read(dead: Dead) -> bool:
+    """Whether a sum of products contains the element at all: "ii" takes the diagonal and nothing beside it."""
+    marks = [np.ones_like(value) for value in dead.operands]
+    marks[dead.use.operand] = np.zeros_like(dead.x)
+    marks[dead.use.operand][dead.place] = 1.0
+    return bool(np.any(dead.operation.forward(*marks, **dead.options)))
 
 
 def _divide(dead: Dead) -> Words | None:

@@ -135,7 +135,10 @@ class ZeroTrace:
         above = rest & ~met
         if not above.any():
             return np.zeros(use.out.shape, dtype=bool), 0
-        return np.asarray(self._influenced(use, above) & ~arrived), int(above.sum())
+        missing = np.asarray(self._influenced(use, above) & ~arrived)
+        if not missing.any():  # all that matters arrives, and once was answered and once was not
+            found.append(_cancelled(use, upstream, above, "rounding", "nothing but rounding error comes back for it"))
+        return missing, int(above.sum())
 
     def _dead(self, use: Use, dead: Array, asked: int) -> Cause:
         """The operation whose derivative is zero; inside a fused one, the primitive operation."""
@@ -210,15 +213,20 @@ def _moved(use: Use, elements: Array) -> Array | None:
     return np.asarray(np.asarray(operation.forward(*marks, **use.node.options)) != 0.0)
 
 
-def _cancelled(use: Use, upstream: Array, lost: Array) -> Cause:
+def _cancelled(
+    use: Use,
+    upstream: Array,
+    lost: Array,
+    kind: str = "cancelled",
+    text: str = "gradients arrive, and what they make of it adds up to 0",
+) -> Cause:
     operation = use.node.operation
-    text = "gradients arrive, and what they make of it adds up to 0"
     remedy = "send different gradients in, or check that no term is subtracted from itself"
     if operation.name == "softmax" and is_built_in(operation) and _is_even(upstream, use.node.options["axis"]):
         text = "all weights get the same gradient; as they always sum to 1, that is no change"
         remedy = "use the weights unevenly: their sum, or their mean, is a constant"
     return Cause(
-        "cancelled",
+        kind,
         text,
         operation.name,
         operation.parameter_at(use.operand),
