@@ -1,6 +1,6 @@
-"""Why the derivative of an operation is zero at some elements, in words; `zero.py` has made sure that it is.
+"""Why the derivative of an operation is zero at some elements; `zero.py` has made sure that it is.
 
-One function per operation or family of them. Each says only what it has looked up in the values.
+One function per operation or family of them; each says only what it has looked up in the values.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ class Dead:
 
     def __init__(self, use: Use, elements: Array, asked: int) -> None:
         self.use, self.elements, self.asked = use, elements, asked
-        self.operation, self.options = use.node.operation, use.node.options
-        self.operands = use.values
+        self.operation, self.options, self.operands = use.node.operation, use.node.options, use.values
         self.x, self.out = np.asarray(self.operands[use.operand]), use.out.numpy()
         self.place = first_place(elements)
         self.at = out_place(self.place, self.x.shape, self.out.shape)
