@@ -1,85 +1,20 @@
-"""Why the derivative of an operation is zero at some elements; `zero.py` has made sure that it is.
+"""Why the derivative of an operation is zero at some elements, in words; `zero.py` has made sure that it is.
 
-One function per operation or family of them; each says only what it has looked up in the values.
+One function per operation or family of them. Each says only what it has looked up in the values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from tinygrad_attn import ops
-from tinygrad_attn.diagnose.dead_attention import SMALLER, Words, explain_attention
-from tinygrad_attn.diagnose.explanation import Cause, element_at, first_place, number, out_place
+from tinygrad_attn.diagnose.dead_attention import explain_attention
+from tinygrad_attn.diagnose.dead_element import Dead, Words
+from tinygrad_attn.diagnose.dead_softmax import already_equal, cross_entropy, softmax
+from tinygrad_attn.diagnose.explanation import Cause, number
 from tinygrad_attn.diagnose.flow import Array, Use, is_built_in
-
-
-class Dead:
-    """The elements of one operand at which the derivative is zero, and the values around them.
-
-    Attributes:
-        use: the operation and the operand.
-        elements: boolean, in the operand's shape.
-        asked: how many elements were in question; at the others, the derivative may be zero as well.
-        x, out: the operand and the result.
-        place: the first of the elements; `at`: the first place of the result that it goes to, if shapes broadcast.
-    """
-
-    def __init__(self, use: Use, elements: Array, asked: int) -> None:
-        self.use, self.elements, self.asked = use, elements, asked
-        self.operation, self.options, self.operands = use.node.operation, use.node.options, use.values
-        self.x, self.out = np.asarray(self.operands[use.operand]), use.out.numpy()
-        self.place = first_place(elements)
-        self.at = out_place(self.place, self.x.shape, self.out.shape)
-        self.parameter = self.operation.parameter_at(use.operand)
-
-    @property
-    def value(self) -> Any:
-        """The first of the elements."""
-        return self.x[self.place]
-
-    @property
-    def values(self) -> Array:
-        """All of the elements."""
-        return self.x[self.elements]
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return int(self.elements.sum())
-
-    def some(self) -> str:
-        """How many of how many, with the verb: "2 of 6 elements are", "both elements concerned of b are"."""
-        whose = f" of {self.called(self.use.operand)}" if len(self.operands) > 1 else ""
-        if self.asked < self.x.size:
-            whose = f" concerned{whose}"
-        if self.count < self.asked:
-            return f"{self.count} of {self.asked} elements{whose} {'are' if self.count > 1 else 'is'}"
-        if self.count > 1:
-            return f"{'both' if self.count == 2 else f'all {self.count}'} elements{whose} are"
-        return f"the {'only ' if self.x.size == 1 else ''}element{whose} is"
-
-    def called(self, position: int) -> str:
-        """What to call an operand: its own name, or the one that the operation has for it."""
-        return getattr(self.use.node.inputs[position], "name", None) or self.operation.parameter_at(position)
-
-    def operand(self, position: int) -> Any:
-        """What another operand holds where it meets the first of the elements."""
-        return element_at(self.operands[position], self.at, self.out.shape)
-
-    def shown(self) -> tuple[tuple[str, str], ...]:
-        """The operands and the result where they meet the first of the elements, if shapes broadcast."""
-        own = self.use.operand
-        rows = [(f"{self.called(own)}{list(self.place) or ''}", number(self.value))]
-        if self.operation.elementwise and self.out.size:
-            for position, value in enumerate(self.operands):
-                if position != own and value is not None:
-                    rows.append((self.called(position), number(self.operand(position))))
-            rows.append(("result", number(self.out[self.at])))
-        return tuple(rows)
 
 
 def explain_dead(use: Use, elements: Array, asked: int, *, general: bool = False) -> Cause | None:
@@ -284,69 +219,6 @@ def _layer_norm(dead: Dead) -> Words | None:
     return None
 
 
-# --- softmax and losses ----------------------------------------------------------------------------------------------
-
-
-def _softmax(dead: Dead) -> Words | None:
-    axis = normalize_axis_tuple(dead.options["axis"], max(dead.x.ndim, 1))[0]  # NumPy takes axis=-1 of one number
-    place = list(dead.place)
-    if dead.x.ndim == 0 or dead.x.shape[axis] == 1:
-        return Words(
-            "constant",
-            f"axis {axis} holds one element, and its weight is 1 whatever it is",
-            "is it the right axis? of scores (..., query_len, key_len), axis=-1 are the keys",
-        )
-    row: tuple[Any, ...] = (*dead.place[:axis], slice(None), *dead.place[axis + 1 :])
-    scores, weight = np.sort(dead.x[row]), dead.out[dead.place]
-    if scores[-1] == -np.inf:
-        return Words("masked", f"all scores of the row at {place} are −∞: it has nothing to look at")
-    if dead.operation.name == "log_softmax":
-        return None
-    if dead.value == -np.inf:
-        return Words("masked", f"the score at {place} is −∞")
-    if weight == 0.0:
-        below = number(scores[-1] - dead.value)
-        return Words("saturated", f"the weight at {place} rounds to 0: its score is {below} below the largest", SMALLER)
-    if weight == 1.0 and scores[-2] == -np.inf:
-        return Words("constant", f"all scores of the row at {place} but one are −∞: its weight is 1 whatever it is")
-    if weight == 1.0:
-        below = number(scores[-1] - scores[-2])
-        return Words("saturated", f"the weight at {place} is 1: every other score is {below} or more below it", SMALLER)
-    return None
-
-
-def _cross_entropy(dead: Dead) -> Words | None:
-    target, ignored, weight = np.asarray(dead.operands[1]), dead.options["ignore_index"], dead.options["weight"]
-    if target.dtype.kind not in "iu":
-        plainly = weight is None and dead.options["label_smoothing"] == 0.0
-        if plainly and np.array_equal(ops.softmax(dead.x)[dead.elements], target[dead.elements]):
-            return Words("reached", f"{dead.some()} answered with the probability that is wanted of it")
-        return None
-    *place, chosen = dead.place
-    named = target[tuple(place)]
-    if ignored is not None and named == ignored:
-        text = "every target is" if np.all(target == ignored) else f"the target at {place} is"
-        return Words("ignored", f"{text} the ignore_index, {ignored}")
-    if weight is not None and np.asarray(weight)[named] == 0.0:
-        return Words("times zero", f"class {named} has weight 0")
-    if dead.options["label_smoothing"] != 0.0:
-        return None
-    if dead.x.shape[-1] == 1:
-        return Words("constant", "there is one class only, and its probability is 1 whatever the logit is")
-    if chosen == named:
-        return Words(
-            "saturated", f"class {chosen} is wanted at {place} and has probability 1: nothing is left to learn"
-        )
-    below = number(np.max(dead.x[tuple(place)]) - dead.value)
-    return Words("saturated", f"class {chosen} has probability 0 at {place}: its logit is {below} below the largest")
-
-
-def _already_equal(dead: Dead) -> Words | None:
-    if np.any((dead.operands[0] - dead.operands[1])[dead.elements]):
-        return None
-    return Words("reached", f"{dead.some()} equal to the other side: there is nothing to improve")
-
-
 def _checkpoint(dead: Dead) -> Words:
     text = f"{dead.some()} sent nothing by the function that is run again"
     return Words("zero slope", text, "call it without ta.checkpoint, and ask again")
@@ -376,7 +248,7 @@ WORDS: dict[str, Callable[[Dead], Words | None]] = {
     **dict.fromkeys(("exp", "exp2"), _exp),
     **dict.fromkeys(("max", "min", "maximum", "minimum"), _not_chosen),
     **dict.fromkeys(("matmul", "linear", "sum_of_products"), _factor_is_zero),
-    **dict.fromkeys(("softmax", "log_softmax"), _softmax),
+    **dict.fromkeys(("softmax", "log_softmax"), softmax),
     **dict.fromkeys(("tril", "triu", "diagonal", "trace"), _triangle),
     **dict.fromkeys(("prod", "cumprod"), _prod),
     **dict.fromkeys(("var", "std"), _spread),
@@ -393,8 +265,8 @@ WORDS: dict[str, Callable[[Dead], Words | None]] = {
     "apply_keep_mask": _dropped,
     "embedding": _embedding,
     "index_put": _index_put,
-    "cross_entropy": _cross_entropy,
-    "mse_loss": _already_equal,
+    "cross_entropy": cross_entropy,
+    "mse_loss": already_equal,
     "layer_norm": _layer_norm,
     "norm": _norm,
 }

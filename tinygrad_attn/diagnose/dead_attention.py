@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tinygrad_attn.diagnose.dead_element import SMALLER, Words
 from tinygrad_attn.ops.attention import attention_weights
-
-SMALLER = "smaller scores: divide by √d, normalise queries and keys"
-
-
-class Words(NamedTuple):
-    """What to say: a kind, a sentence, and what to do."""
-
-    kind: str
-    text: str
-    remedy: str = ""
 
 
 def explain_attention(
