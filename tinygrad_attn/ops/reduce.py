@@ -20,15 +20,17 @@ _SPREAD: dict[str, Any] = {**_AXES, "correction": one_of(0.0, 0.5)}  # n − 0.5
 
 def spread(g: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     """Give every element of `x` the gradient of the result that it went into: (reduced) -> x.shape."""
-    if axis is not None and not keepdims:
-        g = np.expand_dims(g, normalize_axis_tuple(axis, x.ndim))
-    return np.broadcast_to(np.reshape(g, (1,) * x.ndim) if axis is None else g, x.shape)
+    return np.broadcast_to(g if keepdims else np.expand_dims(g, reduced_axes(x, axis)), x.shape)
+
+
+def reduced_axes(x: Any, axis: Axis) -> tuple[int, ...]:
+    """The axes that go, counted from the front; a single number has none, whichever NumPy lets one name."""
+    return tuple(range(x.ndim)) if axis is None or x.ndim == 0 else normalize_axis_tuple(axis, x.ndim)
 
 
 def count(x: Any, axis: Axis) -> int:
     """How many elements go into one result."""
-    axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
-    return int(np.prod([x.shape[i] for i in axes], dtype=int))
+    return int(np.prod([x.shape[i] for i in reduced_axes(x, axis)], dtype=int))
 
 
 @op(np.sum, symbol="Σ", moves=True, domain=reals(), options=_AXES)
@@ -145,7 +147,7 @@ def prod(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
 
 @prod.gradient("x", formula="dxᵢ = dy Πⱼ≠ᵢ xⱼ")
 def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
-    axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    axes = reduced_axes(x, axis)
     kept = tuple(i for i in range(x.ndim) if i not in axes)
     order = kept + axes
     length = count(x, axes)
@@ -185,7 +187,7 @@ def _(g: Any, out: Any, x: Any, *, axis: int | None) -> Any:
         return np.reshape(g, x.shape)
     along = 0 if axis is None else axis
     g, y = np.moveaxis(g, along, 0), np.moveaxis(out, along, 0)  # (n, ...)
-    factors = np.reshape(x, (-1,)) if axis is None else np.moveaxis(x, axis, 0)  # (n, ...)
+    factors = np.reshape(x, (-1,)) if axis is None or x.ndim == 0 else np.moveaxis(x, axis, 0)  # (n, ...)
     behind = [g[-1]]  # sₙ, …, s₁: all that follows, as in Horner's rule, with no division by x
     for i in range(len(factors) - 1, 0, -1):
         behind.append(g[i - 1] + factors[i] * behind[-1])
@@ -209,7 +211,7 @@ def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
         below = np.exp(np.subtract(x, peak, out=np.full_like(x, -np.inf), where=~is_peak))
         rest = np.sum(below, axis=axis, keepdims=True)
         out = np.log1p(rest / number) + np.log(number) + peak
-    return out if keepdims else np.squeeze(out, axis=tuple(range(out.ndim)) if axis is None else axis)
+    return out if keepdims else np.squeeze(out, axis=reduced_axes(x, axis))
 
 
 @logsumexp.gradient("x", formula="dxᵢ = e^(xᵢ − y) dy")

@@ -130,3 +130,12 @@ def test_logsumexp_keeps_its_digits(x: list[float]) -> None:
 )
 def test_logsumexp_of_what_is_not_finite_or_equal(x: list[float], expected: float) -> None:
     assert_array_equal(ta.logsumexp(np.array(x)), expected)
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "min", "prod", "cumsum", "cumprod", "logsumexp"])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_where_numpy_lets_a_single_number_have_an_axis_its_gradient_is_one(name: str, axis: int) -> None:
+    x = ta.Tensor(2.0, requires_grad=True)
+    getattr(ta, name)(x, axis=axis).sum().backward()
+    np.testing.assert_allclose(x.grad, 1.0)
+    assert x.grad is not None and x.grad.shape == ()
