@@ -111,11 +111,11 @@ def test_difference_a_loss_of_two_shapes_is_refused_and_not_broadcast() -> None:
         ta.mse_loss(ta.Tensor(np.ones((3, 1))), np.ones(3))
 
 
-def test_difference_the_slope_of_kl_divergence_by_an_absent_class_is_0_and_not_infinite() -> None:
+def test_difference_the_slope_of_kl_divergence_by_an_absent_class_is_0_and_not_nan() -> None:
     target = ta.Tensor(np.array([0.0, 1.0]), requires_grad=True)
     ta.kl_divergence(np.log([0.5, 0.5]), target).backward()
     twin = torch.tensor([0.0, 1.0], dtype=torch.float64, requires_grad=True)
     functional.kl_div(torch.log(torch.tensor([0.5, 0.5])), twin, reduction="sum").backward()
     assert target.grad is not None and target.grad[0] == 0.0
-    assert not np.isfinite(twin.grad[0].item())
+    assert np.isnan(twin.grad[0].item())
     assert_allclose(target.grad[1], twin.grad[1].item())
