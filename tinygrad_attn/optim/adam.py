@@ -116,7 +116,7 @@ class Adam(Optimizer):
         v += scratch
 
         denominator = np.sqrt(v, out=scratch)  # √v̂ + eps
-        denominator /= math.sqrt(1.0 - beta2**step)
+        denominator /= (1.0 - beta2**step) ** 0.5  # math.sqrt would now and then differ from PyTorch in the last bit
         denominator += group["eps"]
         move = np.multiply(m, lr / (1.0 - beta1**step), out=g)  # the gradient is not needed any more
         move /= denominator
