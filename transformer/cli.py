@@ -53,7 +53,8 @@ examples:
   tinygrad-attn train --resume
 
 Ctrl-C keeps a checkpoint of the step it reached; --resume goes on from there
-and gives the very same model as if nothing had happened.""",
+and gives the very same model as if nothing had happened. A model that is kept
+already is replaced only with --overwrite.""",
     "predict": """\
 examples:
   tinygrad-attn predict "1. Dezember 2026"
@@ -155,7 +156,9 @@ def parser() -> argparse.ArgumentParser:
 
     train = _command(commands, "train", "train a small Transformer and keep it")
     train.add_argument("--task", choices=("dates", "copy", "phrases"), help="what to learn (dates)")
-    train.add_argument("--resume", action="store_true", help="go on with the training that the checkpoint holds")
+    standing = train.add_mutually_exclusive_group()
+    standing.add_argument("--resume", action="store_true", help="go on with the training that the checkpoint holds")
+    standing.add_argument("--overwrite", action="store_true", help="begin anew, in place of a model that was kept")
     _training_options(train, " (with --resume: the checkpoint's)")
     _checkpoint_option(train)
 

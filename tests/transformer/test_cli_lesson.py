@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.transformer.told import Run, assert_fits, assert_one_line
-from transformer.checkpoint import last_training
+from transformer.checkpoint import last_training, load_training, save_training
 from transformer.tasks import Score
 
 # --- lesson ------------------------------------------------------------------------------------------------------
@@ -57,6 +57,20 @@ def test_a_lesson_does_not_replace_a_better_model(run: Run, monkeypatch: pytest.
     assert last_training().read_bytes() == good
     assert "kept the model" in run("lesson", "--steps", "2").out
     assert last_training().read_bytes() != good
+
+
+@pytest.mark.usefixtures("lesson_extras")
+@pytest.mark.parametrize("measured", [True, False])
+def test_a_lesson_does_not_replace_another_training(run: Run, measured: bool) -> None:
+    run("train", "--task", "copy" if measured else "dates", "--steps", "1")
+    if not measured:  # as Ctrl-C leaves it
+        trainer = load_training(last_training())
+        trainer.history.held_out = {}
+        save_training(trainer, last_training())
+    kept = last_training().read_bytes()
+    told = run("lesson", "--steps", "1")
+    assert told.code == 0 and "did not keep this model: another training stands in" in told.out
+    assert last_training().read_bytes() == kept
 
 
 @pytest.mark.usefixtures("lesson_extras")

@@ -54,6 +54,29 @@ def test_a_training_is_the_same_whether_it_is_resumed_or_not(run: Run) -> None:
         np.testing.assert_array_equal(values, resumed.model.state_dict()[name])
 
 
+def test_a_model_that_was_kept_is_replaced_only_on_request(run: Run) -> None:
+    require("safetensors")
+    for place in ([], ["--checkpoint", "m.safetensors"]):
+        training = ["train", "--task", "copy", "--steps", "1", *place]
+        path = Path(place[1]) if place else last_training()
+        assert run(*training).code == 0
+        kept = path.read_bytes()
+        refused = run(*training, "--seed", "7")
+        assert_one_line(refused, str(path), "--resume", "--overwrite", "--checkpoint")
+        assert refused.out == "" and path.read_bytes() == kept
+        assert run(*training, "--seed", "7", "--overwrite").code == 0
+        assert load_training(path).config.seed == 7
+    assert run("train", "--task", "copy", "--steps", "1", "--checkpoint", "new.safetensors", "--overwrite").code == 0
+    assert_one_line(run("train", "--resume", "--overwrite"), "--overwrite", "--resume")
+
+
+def test_a_file_that_is_no_training_is_not_replaced_by_one(run: Run) -> None:
+    require("safetensors")
+    Path("notes.txt").write_text("mine")
+    assert_one_line(run("train", "--task", "copy", "--steps", "1", "--checkpoint", "notes.txt"), "notes.txt")
+    assert Path("notes.txt").read_text() == "mine"
+
+
 def test_predict_shows_the_steps_on_request(run: Run) -> None:
     require("safetensors")
     run("train", "--task", "phrases", "--steps", "1")

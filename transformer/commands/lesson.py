@@ -83,14 +83,16 @@ def _files(lesson: DatesLesson, language: str) -> dict[str, bytes]:
 
 
 def _keep(trainer: Trainer) -> str:
-    """Keep the model for `predict`, unless a better one is kept; the lesson is not lost where that fails.
+    """Keep the model for `predict`, unless a better one or another training is kept; the lesson goes on regardless.
 
     Returns:
         What became of it, for the reader.
     """
     path, score = last_training(), total_score(trainer.history.held_out)
     kept = kept_score(path)
-    if kept is not None and kept[0] == describe_task(trainer.task)["kind"] and kept[1].accuracy > score.accuracy:
+    if path.exists() and (kept is None or kept[0] != describe_task(trainer.task)["kind"]):
+        return f"did not keep this model: another training stands in\n  {path}\n  move or delete that file to make room"
+    if kept is not None and kept[1].accuracy > score.accuracy:
         return (
             f"did not keep this model: it got {score} right, and the one in\n"
             f"  {path}\n  {kept[1]}; `tinygrad-attn predict` goes on with that"

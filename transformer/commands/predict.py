@@ -30,7 +30,7 @@ def run(arguments: Namespace) -> int:
     if score.total and score.accuracy < TRUSTED:
         print(
             f"note: this model got {score.right} of {score.total} held-out examples right; more training "
-            "(`tinygrad-attn train`) gives a better one",
+            "(`tinygrad-attn train --resume --steps N`) gives a better one",
             file=sys.stderr,
         )
     return 0

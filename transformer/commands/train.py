@@ -25,7 +25,7 @@ RECIPES = {
 def run(arguments: Namespace) -> int:
     """Trains, or goes on with a training, and measures what became of it."""
     path = arguments.checkpoint or last_training()
-    prepare_place(path)
+    prepare_place(path, replace=arguments.resume or arguments.overwrite)
     trainer = _resumed(path, arguments) if arguments.resume else new_trainer(arguments.task or "dates", arguments)
     introduce(trainer)
     train_and_keep(trainer, path)
@@ -41,11 +41,14 @@ def new_trainer(task: str, arguments: Namespace) -> Trainer:
     return Trainer(make_task({"kind": task}), dataclasses.replace(RECIPES[task], **changes))
 
 
-def prepare_place(path: Path) -> None:
+def prepare_place(path: Path, *, replace: bool) -> None:
     """Find out before the training whether its result can be kept.
 
+    Args:
+        path: where it is going to be kept.
+        replace: whether a file may stand there already.
     Raises:
-        CheckpointError: the folder is missing.
+        CheckpointError: the folder is missing, or a file stands there that must not be replaced.
         MissingExtraError: safetensors is not installed.
         OSError: the cache folder cannot be made.
     """
@@ -57,6 +60,11 @@ def prepare_place(path: Path) -> None:
         raise CheckpointError(f"there is no folder {path.parent}: make it first, or name another with --checkpoint")
     if path.is_dir():
         raise CheckpointError(f"--checkpoint: {path} is a folder; add the name of a file")
+    if path.exists() and not replace:
+        raise CheckpointError(
+            f"{path} exists and would be replaced: --resume goes on with it, --overwrite begins anew in its place, "
+            "and --checkpoint FILE keeps this training elsewhere"
+        )
 
 
 def _resumed(path: Path, arguments: Namespace) -> Trainer:
