@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 
 from tinygrad_attn import rng
-from tinygrad_attn.errors import DtypeError, GradientError
+from tinygrad_attn.errors import ArgumentError, DtypeError, GradientError
 from tinygrad_attn.functional import flatten, rebuild
-from tinygrad_attn.graph import Gradient, Node, sweep, topological_order
+from tinygrad_attn.graph import NODE_NUMBERS, Gradient, Node, sweep
 from tinygrad_attn.modes import MODES, enable_grad
 from tinygrad_attn.operation import Operation, identity
-from tinygrad_attn.tensor import Tensor
+from tinygrad_attn.tensor import Tensor, plain
 
 
 def checkpoint(f: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -22,11 +22,12 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Tensor]:
 
     Args:
         f: returns one Tensor; its arguments may be Tensors, arrays, or lists, tuples and dicts of them. Parameters that
-            it uses without being given them, such as a module's, get their gradients too. What it draws from the
-            shared generator, as dropout does, is drawn again the same.
+            it uses without being given them, such as a module's, and tensors that were computed before get their
+            gradients too. What it draws from the shared generator, as dropout does, is drawn again the same.
     Returns:
         A function of the same arguments. In drawings it is one node.
     Raises:
+        ArgumentError: f is no function.
         DtypeError: f returns something else than one Tensor.
         GradientError: in the backward pass, if f answers differently the second time.
     Source:
@@ -37,26 +38,50 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Tensor]:
     >>> x.grad
     array([2., 4.], dtype=float32)
     """
+    if not callable(f):
+        raise ArgumentError(f"checkpoint: expected a function\n  given {f!r}")
     operation = _Recomputed(f)
 
     @functools.wraps(f, updated=())
-    def run(*args: Any) -> Tensor:
+    def run(*args: Any, **settings: Any) -> Tensor:
         if not MODES.get().record:
-            return cast(Tensor, f(*args))
-        given = flatten(args)
-        state = rng.get_state()
+            return cast(Tensor, f(*args, **settings))
+        given = flatten((args, settings))
+        state, start = rng.get_state(), next(NODE_NUMBERS)
         stand_ins = [_cut_off(value) for value in given]
-        out = f(*rebuild(args, stand_ins))
+        out = _call(f, (args, settings), stand_ins)
         if not isinstance(out, Tensor):
             raise DtypeError(f"checkpoint: the function must return one Tensor\n  given {type(out).__name__}")
-        own = {id(value) for value in stand_ins}
-        captured = [leaf for leaf in topological_order([out]) if leaf.node is None and id(leaf) not in own]
         if not out.requires_grad:
             return out
-        inputs = (*(Tensor(value) if isinstance(value, np.ndarray) else value for value in given), *captured)
-        return Tensor._made_by(out._data, Node(operation, inputs, {}, (args, len(given), state), MODES.get().scope))
+        kept = [Tensor(value) if isinstance(value, np.ndarray) else value for value in given]
+        inputs = (*kept, *_captured(out, stand_ins, start))
+        saved = ((args, settings), len(given), state)
+        return Tensor._made_by(out._data, Node(operation, inputs, {}, saved, MODES.get().scope))
 
     return run
+
+
+def _call(f: Callable[..., Any], arguments: Any, leaves: Sequence[Any]) -> Any:
+    """Run `f` with `leaves` in place of those in `arguments`, a pair of positional and keyword arguments."""
+    args, settings = rebuild(arguments, leaves)
+    return f(*args, **settings)
+
+
+def _captured(out: Tensor, given: Sequence[Any], start: int) -> list[Tensor]:
+    """What `out` was made of without being `given` it: leaves, and what was recorded before `start`."""
+    captured: list[Tensor] = []
+    seen, stack = {id(value) for value in given}, [out]
+    while stack:
+        tensor = stack.pop()
+        if id(tensor) in seen or not tensor.requires_grad:
+            continue
+        seen.add(id(tensor))
+        if tensor.node is None or tensor.node.number < start:
+            captured.append(tensor)
+        else:
+            stack.extend(source for source in reversed(tensor.node.inputs) if isinstance(source, Tensor))
+    return captured
 
 
 class _Recomputed(Operation):
@@ -82,17 +107,20 @@ class _Recomputed(Operation):
         untaken: Any = None,
     ) -> list[tuple[int, Gradient]]:
         """Run the function once more on stand-ins of its arguments and differentiate it."""
-        args, count, state = node.saved
+        arguments, count, state = node.saved
         link = identity if create_graph else _cut_off
-        stand_ins = [link(x) if isinstance(x, Tensor) and x.requires_grad else x for x in node.inputs[:count]]
+        stand_ins = [
+            link(kept) if _requires_grad(kept) else kept if isinstance(given, Tensor) else plain(kept)
+            for given, kept in zip(flatten(arguments), node.inputs, strict=False)
+        ]
         now = rng.get_state()
         rng.set_state(state)
         try:
             with enable_grad():
-                again = self.function(*rebuild(args, stand_ins))
+                again = _call(self.function, arguments, stand_ins)
         finally:
             rng.set_state(now)
-        if not np.array_equal(again._data, out._data, equal_nan=True):
+        if not isinstance(again, Tensor) or not np.array_equal(again._data, out._data, equal_nan=True):
             raise GradientError(
                 f"{self.symbol}: the function answered differently when it was run again for the gradient\n"
                 "  does it draw from a generator of its own, or depend on something that has changed since?"
@@ -108,6 +136,8 @@ class _Recomputed(Operation):
 
 def _cut_off(value: Any) -> Any:
     """The same values as a leaf of its own; what carries no gradient stays as it is."""
-    if not isinstance(value, Tensor) or not value.requires_grad:
-        return value
-    return value.detach().requires_grad_()
+    return value.detach().requires_grad_() if _requires_grad(value) else value
+
+
+def _requires_grad(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad

@@ -23,6 +23,10 @@ class DtypeError(TinygradAttnError, TypeError):
     """A dtype that the operation cannot use, such as a gradient asked of integers."""
 
 
+class ArgumentError(TinygradAttnError, TypeError):
+    """An argument of the wrong kind, such as a number where a function is expected."""
+
+
 class OptionError(TinygradAttnError, ValueError):
     """An argument has the right type and an impossible value, such as dropout with p = 2."""
 

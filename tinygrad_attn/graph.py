@@ -7,6 +7,7 @@ which order they run and adds up what they return.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tinygrad_attn.tensor import Tensor
 
 Gradient = Any  # a plain array; with create_graph, a Tensor
+NODE_NUMBERS = itertools.count()
 
 
 class Node:
@@ -31,9 +33,10 @@ class Node:
         saved: what the forward pass of a fused operation kept for its gradient rule, else None.
         scope: path of the module that was being called, such as "encoder.layers.0.self_attention".
         source: the line of user code that applied it, when diagnosis was on, else None.
+        number: counts up from node to node, so that of two it tells which was recorded first.
     """
 
-    __slots__ = ("inputs", "operation", "options", "saved", "scope", "source", "versions")
+    __slots__ = ("inputs", "number", "operation", "options", "saved", "scope", "source", "versions")
 
     def __init__(
         self, operation: Operation, inputs: tuple[Any, ...], options: dict[str, Any], saved: Any, scope: str
@@ -45,6 +48,7 @@ class Node:
         self.scope = scope
         self.source: str | None = None
         self.versions = version_sum(inputs)
+        self.number = next(NODE_NUMBERS)
 
     @property
     def freed(self) -> bool:

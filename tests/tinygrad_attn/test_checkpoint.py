@@ -10,7 +10,7 @@ import pytest
 import tinygrad_attn as ta
 from tinygrad_attn import nn, ops
 from tinygrad_attn.checkpoint import checkpoint
-from tinygrad_attn.errors import DtypeError, GradientError, MutatedError
+from tinygrad_attn.errors import ArgumentError, DtypeError, GradientError, MutatedError
 
 
 def variables(*shapes: tuple[int, ...]) -> list[ta.Tensor]:
@@ -114,3 +114,61 @@ def test_a_hook_of_a_captured_tensor_is_called_once() -> None:
     ta.checkpoint(lambda x: (x * weight).sum())(x).backward()
     assert len(seen) == 1
     assert weight.grad is not None and weight.grad.tolist() == [6.0, 8.0]
+
+
+def test_what_was_computed_outside_gets_its_whole_gradient() -> None:
+    x = ta.Tensor([1.0, 2.0], requires_grad=True)
+    y = (x * 3.0).retain_grad()
+    seen = []
+    y.register_hook(lambda gradient: seen.append(gradient.tolist()))
+    out = (checkpoint(lambda z: z * y)(x) + 2.0 * y).sum()
+    np.testing.assert_array_equal(ta.gradients(out, y).numpy(), [3.0, 4.0])
+    seen.clear()
+    out.backward()
+    assert seen == [[3.0, 4.0]]
+    np.testing.assert_array_equal(y.grad, [3.0, 4.0])
+    np.testing.assert_array_equal(x.grad, [12.0, 18.0])
+
+
+def test_a_variable_of_a_transform_around_it_is_not_lost() -> None:
+    def cubes(z: Any) -> Any:
+        square = z * z
+        return checkpoint(lambda one: (one * square * z).sum())(np.ones(2))
+
+    x = np.array([1.0, 2.0])
+    np.testing.assert_allclose(ta.grad(cubes)(x).numpy(), 3.0 * x**2)
+    np.testing.assert_allclose(ta.hessian(cubes)(x).numpy(), np.diag(6.0 * x))
+    np.testing.assert_allclose(ta.hvp(cubes, x, x).numpy(), 6.0 * x**2)
+
+
+def test_keyword_arguments_are_arguments_too() -> None:
+    x, y = variables((2,), (2,))
+    out = checkpoint(lambda x, *, other, twice=False: x * other * (2.0 if twice else 1.0))(x, other=y, twice=True)
+    assert out.node is not None
+    assert [id(value) for value in out.node.inputs[:2]] == [id(x), id(y)]
+    np.testing.assert_allclose(ta.gradients(out.sum(), y).numpy(), 2.0 * x.numpy())
+
+
+def test_the_function_gets_the_same_kinds_of_arguments_again() -> None:
+    kinds = []
+
+    def f(x: Any, chosen: Any, word: str) -> Any:
+        kinds.append((type(chosen), word))
+        return x * (chosen & True)
+
+    x = ta.Tensor([1.0, 2.0], requires_grad=True)
+    chosen = np.array([True, False])
+    out = checkpoint(f)(x, chosen, "word")
+    chosen[:] = True  # later changes do not reach the graph
+    out.sum().backward()
+    assert kinds == [(np.ndarray, "word")] * 2
+    np.testing.assert_array_equal(x.grad, [1.0, 0.0])
+
+
+def test_what_is_no_function_or_stops_answering_with_a_tensor_is_named() -> None:
+    with pytest.raises(ArgumentError, match=r"a function\n  given 3"):
+        checkpoint(3)  # type: ignore[arg-type]
+    answers: list[Any] = [lambda x: x * 2.0, lambda x: "a word"]
+    out = checkpoint(lambda x: answers.pop(0)(x))(ta.Tensor(1.0, requires_grad=True))
+    with pytest.raises(GradientError, match="answered differently"):
+        out.backward()

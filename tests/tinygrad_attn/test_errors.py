@@ -14,6 +14,7 @@ ALL = [error for _, error in inspect.getmembers(errors, inspect.isclass) if issu
 BUILTINS = {
     errors.ShapeError: ValueError,
     errors.DtypeError: TypeError,
+    errors.ArgumentError: TypeError,
     errors.OptionError: ValueError,
     errors.MaskError: (ValueError, TypeError),
     errors.IndexRangeError: IndexError,
