@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import tinygrad_attn as ta
 from tests.conftest import require
-from tests.parity import test_ops_elementwise, test_ops_linalg, test_ops_loss, test_recurrent
+from tests.parity import test_ops_convolution, test_ops_elementwise, test_ops_linalg, test_ops_loss, test_recurrent
 from tinygrad_attn.domain import RandomChooser
 
 torch = require("torch")
@@ -291,6 +291,7 @@ def test_gradients_with_a_graph_of_their_own_agree_in_third_order() -> None:
 
 NOT_IN_PYTORCH = {
     "sum_rows": "the mirror image of embedding; index_add there, compared as scatter_add",
+    "overlap_add": "the gradient of windows, whose second derivative is compared",
     "chunked_attention": "equal to attention by its own tests",
     "pad": "its modes and argument order differ; held to NumPy and differences",
 }
@@ -300,7 +301,12 @@ def test_every_operation_that_pytorch_has_is_compared_with_it() -> None:
     """Those behind np.linalg are compared under NumPy's names, in the cases of test_ops_linalg."""
     assert {"solve", "inv", "det", "slogdet", "cholesky"} <= set(test_ops_linalg.CASES)
     behind_linalg = {"tinygrad_attn.ops.inverse", "tinygrad_attn.ops.decompose"}
-    elsewhere = {*test_ops_elementwise.THEIRS, *test_ops_loss.THEIRS, *test_recurrent.THEIRS}
+    elsewhere = {
+        *test_ops_elementwise.THEIRS,
+        *test_ops_loss.THEIRS,
+        *test_recurrent.THEIRS,
+        *test_ops_convolution.THEIRS,
+    }
     compared = {*THEIRS, *elsewhere, *NOT_IN_PYTORCH}
     others = {name for name, f in ta.OPERATIONS.items() if "." not in name and f.__module__ not in behind_linalg}
     assert others - compared == set()

@@ -17,6 +17,7 @@ from tinygrad_attn.ops.activation import (
 )
 from tinygrad_attn.ops.attention import attention, attention_weights
 from tinygrad_attn.ops.chunked import chunked_attention
+from tinygrad_attn.ops.convolution import conv, conv_transpose
 from tinygrad_attn.ops.decompose import (
     eigenvectors,
     eigh,
@@ -82,8 +83,9 @@ from tinygrad_attn.ops.join import (
 from tinygrad_attn.ops.linalg import linear, matmul, norm
 from tinygrad_attn.ops.loss import bce_with_logits, cross_entropy, kl_divergence, mse_loss, nll_loss
 from tinygrad_attn.ops.matrix import diag, diagflat, diagonal, matrix_transpose, trace, tril, triu
-from tinygrad_attn.ops.normalise import layer_norm, rms_norm
+from tinygrad_attn.ops.normalise import batch_norm, layer_norm, rms_norm
 from tinygrad_attn.ops.piecewise import absolute, clip, fmod, masked_fill, maximum, minimum, remainder, where
+from tinygrad_attn.ops.pooling import avg_pool, max_pool
 from tinygrad_attn.ops.products import kron, matrix_power, matvec, multi_dot, vecdot, vecmat
 from tinygrad_attn.ops.recurrent import gru_sequence, gru_step
 from tinygrad_attn.ops.reduce import cumprod, cumsum, logsumexp, max, mean, min, prod, std, sum, var
@@ -122,6 +124,7 @@ from tinygrad_attn.ops.trigonometric import (
     tan,
     tanh,
 )
+from tinygrad_attn.ops.windows import overlap_add, windows
 
 __all__ = [
     "absolute",
@@ -142,6 +145,8 @@ __all__ = [
     "atleast_3d",
     "attention",
     "attention_weights",
+    "avg_pool",
+    "batch_norm",
     "bce_with_logits",
     "block",
     "broadcast_arrays",
@@ -153,6 +158,8 @@ __all__ = [
     "column_stack",
     "compress",
     "concatenate",
+    "conv",
+    "conv_transpose",
     "convolve",
     "correlate",
     "cos",
@@ -226,6 +233,7 @@ __all__ = [
     "matrix_transpose",
     "matvec",
     "max",
+    "max_pool",
     "maximum",
     "mean",
     "meshgrid",
@@ -239,6 +247,7 @@ __all__ = [
     "nll_loss",
     "norm",
     "outer",
+    "overlap_add",
     "pad",
     "partition",
     "pinv",
@@ -307,4 +316,5 @@ __all__ = [
     "vsplit",
     "vstack",
     "where",
+    "windows",
 ]

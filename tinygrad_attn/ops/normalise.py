@@ -1,4 +1,4 @@
-"""Normalisation over the last axis: layer_norm, rms_norm."""
+"""Normalisation: layer_norm and rms_norm over the last axis, batch_norm over all but the channels."""
 
 from __future__ import annotations
 
@@ -113,3 +113,41 @@ def _(g: Any, saved: Any, x: Any, gain: Any, *, eps: float) -> Any:
     dgain = np.ones(g.size // width, g.dtype) @ weighted.reshape(-1, width)
     mean_weighted = (weighted * gain) @ mean_of  # (..., 1)
     return (g * gain - normed * mean_weighted) * inverse_rms, dgain
+
+
+def batch_norm(
+    x: Any, gain: Any = None, bias: Any = None, mean: Any = None, variance: Any = None, *, eps: float = 1e-5
+) -> Any:
+    """Each channel with mean 0 and variance 1 over batch and spatial axes, then scaled and shifted.
+
+    y = (x − mean) / √(variance + eps) ∘ gain + bias, for every channel
+
+    Args:
+        x: (batch, channels, *spatial).
+        gain, bias: (channels,), or None to leave them out.
+        mean, variance: (channels,); those of x, through which gradients flow too, if left out.
+        eps: added to the variance, inside the root.
+    Source:
+        Ioffe and Szegedy (2015), arXiv:1502.03167, algorithm 1; the variance divides by n. The paper's long chain of
+        gradients is what its own line gives, step by step.
+
+    >>> batch_norm(np.array([[1.0, 10.0], [3.0, 30.0]]), eps=0.0).tolist()
+    [[-1.0, -1.0], [1.0, 1.0]]
+    """
+    axes = all_but_channels(x.ndim)
+    mean = np.mean(x, axis=axes) if mean is None else mean
+    centred = x - _by_channel(mean, x.ndim)
+    variance = np.mean(np.square(centred), axis=axes) if variance is None else variance
+    normed = centred / _by_channel(np.sqrt(variance + eps), x.ndim)
+    scaled = normed if gain is None else normed * _by_channel(gain, x.ndim)
+    return scaled if bias is None else scaled + _by_channel(bias, x.ndim)
+
+
+def all_but_channels(ndim: int) -> tuple[int, ...]:
+    """The axes of (batch, channels, *spatial) that a statistic of each channel goes over."""
+    return (0, *range(2, ndim))
+
+
+def _by_channel(numbers: Any, ndim: int) -> Any:
+    """(channels,) in a shape that broadcasts to (batch, channels, *spatial)."""
+    return np.reshape(numbers, (-1, *(1,) * (ndim - 2)))

@@ -15,6 +15,8 @@ from tinygrad_attn import Tensor, nn
 Make = Callable[..., nn.Module]
 
 X = np.random.default_rng(7).uniform(0.2, 2.0, (2, 3, 4)) * np.array([1.0, -1.0, 1.0, -1.0])  # away from kinks at 0
+PLANE = X.reshape(1, 2, 4, 3)
+SPACE = X.reshape(1, 2, 2, 2, 3)
 IDS = np.array([[0, 2, 2], [4, 1, 3]])
 
 
@@ -64,6 +66,23 @@ MODULES: dict[str, tuple[Make, Any]] = {
     "Softplus": (without_parameters(nn.Softplus), X),
     "Identity": (without_parameters(nn.Identity), X),
     "Flatten": (without_parameters(nn.Flatten), X),
+    "Conv1d": (drawn(nn.Conv1d, 3, 2, 3, padding=1), X),
+    "Conv1d, in groups": (drawn(nn.Conv1d, 3, 6, 2, groups=3, dilation=2, bias=False), X),
+    "Conv2d": (drawn(nn.Conv2d, 2, 3, (2, 3), stride=2), PLANE),
+    "Conv3d": (drawn(nn.Conv3d, 2, 2, 2), SPACE),
+    "ConvTranspose1d": (drawn(nn.ConvTranspose1d, 3, 2, 3, 2, output_padding=1), X),
+    "ConvTranspose2d": (drawn(nn.ConvTranspose2d, 2, 1, 2, padding=1), PLANE),
+    "ConvTranspose3d": (drawn(nn.ConvTranspose3d, 2, 1, 2), SPACE),
+    "MaxPool1d": (without_parameters(nn.MaxPool1d, 2), X),
+    "MaxPool2d": (without_parameters(nn.MaxPool2d, (2, 1), 1, (1, 0)), PLANE),
+    "MaxPool3d": (without_parameters(nn.MaxPool3d, 2), SPACE),
+    "AvgPool1d": (without_parameters(nn.AvgPool1d, 3, 1, 1, False), X),
+    "AvgPool2d": (without_parameters(nn.AvgPool2d, 2), PLANE),
+    "AvgPool3d": (without_parameters(nn.AvgPool3d, 2), SPACE),
+    "BatchNorm1d": (without_rng(nn.BatchNorm1d, 3), X),
+    "BatchNorm1d, not affine": (without_rng(nn.BatchNorm1d, 3, 1e-5, None, False), X),
+    "BatchNorm2d": (without_rng(nn.BatchNorm2d, 2), PLANE),
+    "BatchNorm3d": (without_rng(nn.BatchNorm3d, 2), SPACE),
     "RNNCell": (drawn(nn.RNNCell, 4, 2), X[:, 0]),
     "GRUCell": (drawn(nn.GRUCell, 4, 2), X[:, 0]),
     "GRU": (drawn(nn.GRU, 4, 2), X),
