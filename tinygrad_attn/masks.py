@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_attn.errors import MaskError, OptionError, ShapeError
+from tinygrad_attn.errors import DtypeError, MaskError, OptionError, ShapeError
 
 Align = Literal["lower_right", "upper_left"]
 
@@ -82,20 +82,42 @@ def check_mask(mask: Any, scores: tuple[int, ...]) -> None:
             f"a mask must be boolean, True = may attend\n"
             f"  given dtype {mask.dtype}; write mask != 0 for a 0/1 mask, or pass additive scores as bias="
         )
-    try:
-        fits = np.broadcast_shapes(mask.shape, scores) == scores
-    except ValueError:
-        fits = False
-    if not fits:
-        query_len, key_len = scores[-2:]
-        accepted = [f"({query_len}, {key_len})"]
-        if len(scores) > 2:
-            accepted.append(
-                f"(heads, {query_len}, {key_len}) with heads = {scores[-3]}" if len(scores) > 3 else str(scores)
-            )
-        if len(scores) > 3:
-            accepted.append(f"({scores[0]}, 1, {query_len}, {key_len}) or ({scores[0]}, 1, 1, {key_len})")
-        raise MaskError(
-            f"the mask does not fit the scores\n    scores  {scores}\n    mask    {mask.shape}\n"
-            f"  expected {', '.join(accepted)}; any axis may be 1"
+    if not _fits(mask.shape, scores):
+        raise MaskError(_misfit("mask", mask.shape, scores))
+
+
+def check_bias(bias: Any, scores: tuple[int, ...]) -> None:
+    """Raise unless `bias` holds numbers and broadcasts to `scores`, (..., query_len, key_len).
+
+    Raises:
+        DtypeError: booleans, which are a mask.
+        ShapeError: another shape; the message says what would fit.
+    """
+    if bias.dtype == bool:
+        raise DtypeError(
+            "a bias is added to the scores and must hold numbers\n  given booleans; a mask, True = may attend, is mask="
         )
+    if not _fits(bias.shape, scores):
+        raise ShapeError(_misfit("bias", bias.shape, scores))
+
+
+def _fits(shape: tuple[int, ...], scores: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, scores) == scores
+    except ValueError:
+        return False
+
+
+def _misfit(name: str, shape: tuple[int, ...], scores: tuple[int, ...]) -> str:
+    query_len, key_len = scores[-2:]
+    accepted = [f"({query_len}, {key_len})"]
+    if len(scores) > 2:
+        accepted.append(
+            f"(heads, {query_len}, {key_len}) with heads = {scores[-3]}" if len(scores) > 3 else str(scores)
+        )
+    if len(scores) > 3:
+        accepted.append(f"({scores[0]}, 1, {query_len}, {key_len}) or ({scores[0]}, 1, 1, {key_len})")
+    return (
+        f"the {name} does not fit the scores\n    scores  {scores}\n    {name}    {shape}\n"
+        f"  expected {', '.join(accepted)}; any axis may be 1"
+    )

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_attn import explain
 from tinygrad_attn.errors import DtypeError, GradientError
-from tinygrad_attn.tensor import Tensor, as_array, holds_tensor
+from tinygrad_attn.tensor import Tensor, as_array, holds_tensor, plain
 
 if TYPE_CHECKING:
     from tinygrad_attn.operation import Operation
@@ -83,3 +83,8 @@ def read_only(array: Any) -> Any:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def with_shape(x: Any) -> Any:
+    """Lists and numbers as an array in the default dtype; what has a shape as it is."""
+    return x if isinstance(x, (Tensor, np.ndarray)) else plain(Tensor(x))

@@ -9,6 +9,8 @@ import numpy as np
 from tinygrad_attn import nn
 from tinygrad_attn.errors import MaskError, OptionError, ShapeError
 from tinygrad_attn.nn import init
+from tinygrad_attn.nn.layers import check_probability, check_size
+from tinygrad_attn.operands import with_shape
 from tinygrad_attn.ops import scaled_dot_product_attention
 from transformer.cache import KeyValueCache
 from transformer.masks import Align
@@ -32,7 +34,7 @@ class MultiHeadAttention(nn.Module):
         bias: whether the four linear maps add a bias.
         rng: draws the first values; the shared generator if left out.
     Raises:
-        OptionError: num_heads does not divide d_model, or dropout is no probability.
+        OptionError: a size is no positive integer, num_heads does not divide d_model, or dropout is no probability.
     Source:
         Vaswani et al. (2017), arXiv:1706.03762, §3.2.2. First values as in Glorot and Bengio (2010), biases zero.
     """
@@ -46,13 +48,13 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         rng: np.random.Generator | None = None,
     ) -> None:
-        if num_heads < 1 or d_model < 1 or d_model % num_heads:
+        check_size("MultiHeadAttention", d_model=d_model, num_heads=num_heads)
+        check_probability("MultiHeadAttention", dropout=dropout)
+        if d_model % num_heads:
             raise OptionError(
                 f"MultiHeadAttention: each head gets d_model / num_heads numbers, which must be whole\n"
                 f"  given d_model={d_model}, num_heads={num_heads}"
             )
-        if not 0.0 <= dropout <= 1.0:
-            raise OptionError(f"MultiHeadAttention: dropout is a probability, in [0, 1]\n  given {dropout}")
         self.d_model, self.num_heads, self.d_head = d_model, num_heads, d_model // num_heads
         self.dropout = dropout
         self.to_query = _projection(d_model, bias, rng)
@@ -79,7 +81,7 @@ class MultiHeadAttention(nn.Module):
             mask: boolean, True = may attend, broadcastable to (batch, heads, query_len, key_len). One mask per item is
                 (batch, 1, query_len, key_len): with three axes the first one is the heads, and is refused where it
                 could as well be the batch.
-            bias: added to the scores.
+            bias: numbers added to the scores, with the axes of a mask; may require a gradient.
             causal: hide later tokens; the queries are the last of the keys, as they are with a cache.
             cache: keys and values from earlier calls. Self-attention adds the new tokens'; cross-attention computes the
                 memory's once.
@@ -87,9 +89,12 @@ class MultiHeadAttention(nn.Module):
         Returns:
             (batch, query_len, d_model), or a pair of it and the weights, (batch, heads, query_len, key_len).
         Raises:
-            MaskError, ShapeError: the mask or the sequences do not fit.
+            MaskError, ShapeError, DtypeError: the mask, the bias or the sequences do not fit.
         """
-        self._check_mask_axes(mask, query.shape)
+        query = _sequence("query", query)
+        memory = None if memory is None else _sequence("memory", memory)
+        self._check_axes("mask", mask, query.shape, MaskError)
+        self._check_axes("bias", bias, query.shape, ShapeError)
         source = query if memory is None else memory  # self-attention : cross-attention
         q = self._split_heads(self.to_query(query))  # (batch, heads, query_len, d_head)
         if memory is not None and cache is not None and cache.length:
@@ -113,18 +118,18 @@ class MultiHeadAttention(nn.Module):
         out = self.to_output(self._join_heads(heads))  # (batch, query_len, d_model)
         return (out, weights) if return_weights else out
 
-    def _check_mask_axes(self, mask: Any, query: tuple[int, ...]) -> None:
-        """Raise where the first of a mask's three axes is, or could be meant as, the batch."""
-        shape = np.shape(mask)
+    def _check_axes(self, name: str, given: Any, query: tuple[int, ...], error: type[MaskError | ShapeError]) -> None:
+        """Raise where the first of three axes of a mask or a bias is, or could be meant as, the batch."""
+        shape = np.shape(given)
         if len(shape) != 3 or len(query) != 3 or shape[0] == 1 or shape[0] != query[0]:
             return
         both = shape[0] == self.num_heads
         unclear = f"is the first axis, {shape[0]}, the batch or the heads?" if both else "it has no axis for the heads"
-        heads = ", or mask[None], (1, heads, query_len, key_len), for one mask per head" if both else ""
-        raise MaskError(
-            f"MultiHeadAttention: a mask of three axes: {unclear}\n"
+        heads = f", or {name}[None], (1, heads, query_len, key_len), for one {name} per head" if both else ""
+        raise error(
+            f"MultiHeadAttention: a {name} of three axes: {unclear}\n"
             f"  given shape {shape}, with a batch of {query[0]} and {self.num_heads} heads\n"
-            f"  write mask[:, None], (batch, 1, query_len, key_len), for one mask per item of the batch{heads}"
+            f"  write {name}[:, None], (batch, 1, query_len, key_len), for one {name} per item of the batch{heads}"
         )
 
     def _split_heads(self, x: Any) -> Any:
@@ -147,6 +152,13 @@ def _projection(d_model: int, bias: bool, rng: np.random.Generator | None) -> nn
     if linear.bias is not None:
         linear.bias.data = init.zeros(linear.bias.shape)
     return linear
+
+
+def _sequence(name: str, x: Any) -> Any:
+    x = with_shape(x)
+    if x.ndim < 2:
+        raise ShapeError(f"MultiHeadAttention: {name} must be (batch, length, d_model)\n  given {x.shape}")
+    return x
 
 
 def _kept(cache: KeyValueCache, memory: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import tinygrad_attn as ta
-from tinygrad_attn.masks import check_mask
+from tinygrad_attn.masks import check_bias, check_mask
 
 lengths = st.integers(1, 6)
 
@@ -88,18 +88,42 @@ SCORES = (2, 4, 5, 7)  # batch, heads, query_len, key_len
 @pytest.mark.parametrize("shape", [(5, 7), (1, 7), (7,), (), (4, 5, 7), (2, 1, 5, 7), (2, 1, 1, 7), SCORES], ids=str)
 def test_what_broadcasts_to_the_scores_is_accepted(shape: tuple[int, ...]) -> None:
     check_mask(np.ones(shape, dtype=bool), SCORES)
+    check_bias(np.ones(shape), SCORES)
 
 
 @pytest.mark.parametrize("shape", [(7, 5), (2, 5, 7), (2, 1, 5, 5), (3, 2, 4, 5, 7), (5,)], ids=str)
 def test_what_does_not_is_refused_with_what_would(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ta.errors.MaskError) as caught:
+    with pytest.raises(ta.errors.MaskError) as mask_error:
         check_mask(np.ones(shape, dtype=bool), SCORES)
-    words = str(caught.value)
-    assert str(shape) in words and str(SCORES) in words
-    assert "(5, 7)" in words and "(2, 1, 5, 7)" in words and "heads = 4" in words
+    with pytest.raises(ta.errors.ShapeError) as bias_error:
+        check_bias(np.ones(shape), SCORES)
+    for words in (str(mask_error.value), str(bias_error.value)):
+        assert str(shape) in words and str(SCORES) in words
+        assert "(5, 7)" in words and "(2, 1, 5, 7)" in words and "heads = 4" in words
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
 def test_only_booleans_are_masks(dtype: Any) -> None:
     with pytest.raises(ta.errors.MaskError, match=r"must be boolean, True = may attend\n.*bias="):
         check_mask(np.ones((5, 7), dtype=dtype), SCORES)
+
+
+def test_booleans_are_no_bias() -> None:
+    with pytest.raises(ta.errors.DtypeError, match="mask="):
+        check_bias(np.ones((5, 7), dtype=bool), SCORES)
+    with pytest.raises(ta.errors.DtypeError, match="mask="):
+        ta.scaled_dot_product_attention(*(np.ones((2, 3)),) * 3, bias=np.ones((2, 2), dtype=bool))
+
+
+@pytest.mark.parametrize("chunk", [None, 1])
+def test_a_bias_does_not_make_the_output_larger_than_the_scores(chunk: int | None) -> None:
+    with pytest.raises(ta.errors.ShapeError, match="the bias does not fit"):
+        ta.scaled_dot_product_attention(*(np.ones((2, 3)),) * 3, bias=np.zeros((4, 1, 2)), chunk=chunk)
+
+
+def test_attention_reads_lists_of_numbers() -> None:
+    rows, bias = [[1.0, 0.0], [0.0, 2.0]], [[0.0, 1.0], [2.0, 0.0]]
+    read = ta.scaled_dot_product_attention(rows, rows, rows, bias=bias)
+    arrays = np.array(rows, np.float32)
+    expected = ta.scaled_dot_product_attention(arrays, arrays, arrays, bias=np.array(bias, np.float32))
+    assert_array_equal(read, expected)

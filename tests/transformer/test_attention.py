@@ -171,7 +171,7 @@ def test_gradients_match_central_differences(kind: str) -> None:
 
 def test_a_bias_is_added_to_the_scores_and_gets_a_gradient() -> None:
     module, x = attention(), sequence(1, KEYS)
-    bias = ta.Tensor(np.zeros((HEADS, KEYS, KEYS)), requires_grad=True)
+    bias = ta.Tensor(np.zeros((1, HEADS, KEYS, KEYS)), requires_grad=True)
     out = module(x, bias=bias)
     np.testing.assert_array_equal(out.numpy(), module(x).numpy())
     out.backward(np.random.default_rng(0).normal(size=out.shape))
@@ -189,15 +189,14 @@ def test_a_single_sequence_needs_no_batch() -> None:
     np.testing.assert_allclose(module(x[0]).numpy(), module(x).numpy()[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize(("d_model", "num_heads"), [(8, 3), (8, 0), (0, 1), (8, -2)])
-def test_heads_must_divide_the_model(d_model: int, num_heads: int) -> None:
-    with pytest.raises(OptionError, match=f"given d_model={d_model}, num_heads={num_heads}"):
-        MultiHeadAttention(d_model, num_heads)
+def test_heads_must_divide_the_model() -> None:
+    with pytest.raises(OptionError, match="given d_model=8, num_heads=3"):
+        MultiHeadAttention(8, 3)
 
 
-@pytest.mark.parametrize("dropout", [-0.1, 1.1, float("nan")])
-def test_dropout_is_a_probability(dropout: float) -> None:
-    with pytest.raises(OptionError, match="a probability"):
+@pytest.mark.parametrize("dropout", [-0.1, 1.1, float("nan"), "0.1", True])
+def test_dropout_is_a_probability(dropout: Any) -> None:
+    with pytest.raises(OptionError, match="probability"):
         MultiHeadAttention(8, 2, dropout=dropout)
 
 
@@ -246,23 +245,53 @@ def test_a_cache_of_another_memory_is_noticed() -> None:
             module(sequence(1, QUERIES), sequence(2, KEYS - 1), cache=cache)
 
 
-def test_a_mask_of_three_axes_that_could_mean_batch_or_heads_is_refused() -> None:
+def added_or_allowed(name: str, *shape: int) -> Any:
+    """A mask or a bias."""
+    drawn = np.random.default_rng(0).normal(size=shape)
+    return drawn < 0.5 if name == "mask" else drawn
+
+
+@pytest.mark.parametrize(("name", "error"), [("mask", MaskError), ("bias", ShapeError)])
+def test_three_axes_that_could_mean_batch_or_heads_are_refused(name: str, error: type[Exception]) -> None:
     module, x = attention(), sequence(1, QUERIES)
-    mask = np.random.default_rng(0).random((BATCH, QUERIES, QUERIES)) < 0.7
+    given = added_or_allowed(name, BATCH, QUERIES, QUERIES)
     assert BATCH == HEADS
-    with pytest.raises(MaskError, match=r"(?s)batch or the heads.*mask\[:, None\].*mask\[None\]"):
-        module(x, mask=mask)
-    assert module(x, mask=mask[:, None]).shape == module(x, mask=mask[None]).shape == x.shape
+    with pytest.raises(error, match=rf"(?s)batch or the heads.*{name}\[:, None\].*{name}\[None\]"):
+        module(x, **{name: given})
+    assert module(x, **{name: given[:, None]}).shape == module(x, **{name: given[None]}).shape == x.shape
 
 
-def test_a_mask_of_three_axes_with_the_batch_first_is_told_what_to_do() -> None:
+@pytest.mark.parametrize(("name", "error"), [("mask", MaskError), ("bias", ShapeError)])
+def test_three_axes_with_the_batch_first_are_told_what_to_do(name: str, error: type[Exception]) -> None:
     x = sequence(1, QUERIES, batch=3)
-    with pytest.raises(MaskError, match=r"(?s)no axis for the heads.*batch of 3.*mask\[:, None\]"):
-        attention()(x, mask=np.ones((3, QUERIES, QUERIES), dtype=bool))
+    with pytest.raises(error, match=rf"(?s)no axis for the heads.*batch of 3.*{name}\[:, None\]"):
+        attention()(x, **{name: added_or_allowed(name, 3, QUERIES, QUERIES)})
 
 
+@pytest.mark.parametrize("name", ["mask", "bias"])
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_mask_of_three_axes_that_can_only_mean_heads_is_one_per_head(batch: int) -> None:
+def test_three_axes_that_can_only_mean_heads_are_one_per_head(name: str, batch: int) -> None:
     module, x = attention(), sequence(1, QUERIES, batch=batch)
-    mask = np.random.default_rng(0).random((HEADS, QUERIES, QUERIES)) < 0.7
-    np.testing.assert_array_equal(module(x, mask=mask).numpy(), module(x, mask=mask[None]).numpy())
+    given = added_or_allowed(name, HEADS, QUERIES, QUERIES)
+    read, same = module(x, **{name: given}), module(x, **{name: given[None]})
+    np.testing.assert_array_equal(read.numpy(), same.numpy())
+
+
+def test_batch_and_heads_in_one_axis_as_in_pytorch_are_told_what_fits() -> None:
+    x = sequence(1, QUERIES, batch=3)
+    with pytest.raises(ShapeError, match=r"the bias does not fit.*\n(.*\n)*.*\(3, 1, 3, 3\)"):
+        attention()(x, bias=np.zeros((3 * HEADS, QUERIES, QUERIES)))
+
+
+@pytest.mark.parametrize("sizes", [(8, 0), (0, 1), (8, -2), (8, 2.0), (8, True), ("8", 2), (8.0, 2)], ids=str)
+def test_sizes_are_whole_numbers(sizes: Any) -> None:
+    with pytest.raises(OptionError, match="must be a positive integer"):
+        MultiHeadAttention(*sizes)
+
+
+def test_sequences_may_be_written_as_lists_and_need_two_axes() -> None:
+    module = attention()
+    np.testing.assert_array_equal(module([[[1.0] * D_MODEL]]).numpy(), module(np.ones((1, 1, D_MODEL))).numpy())
+    for sequences in ([np.ones(D_MODEL)], [np.ones((1, D_MODEL)), np.ones(D_MODEL)]):
+        with pytest.raises(ShapeError, match=r"(query|memory) must be \(batch, length, d_model\)\n  given \(8,\)"):
+            module(*sequences)

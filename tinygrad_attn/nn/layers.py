@@ -196,8 +196,9 @@ class Dropout(Module):
 def check_probability(layer: str, **probabilities: float) -> None:
     """Raise unless every one lies in [0, 1]."""
     for name, p in probabilities.items():
-        if not 0.0 <= p <= 1.0:
-            raise OptionError(f"{layer}: {name} is the probability of dropping and must lie in [0, 1]\n  given {p}")
+        number = isinstance(p, (int, float, np.integer, np.floating)) and not isinstance(p, bool)
+        if not number or not 0.0 <= p <= 1.0:
+            raise OptionError(f"{layer}: {name} is the probability of dropping and must lie in [0, 1]\n  given {p!r}")
 
 
 def check_size(layer: str, **sizes: int) -> None:

@@ -15,7 +15,8 @@ from tinygrad_attn.modes import scope
 from tinygrad_attn.nn import init
 from tinygrad_attn.nn.layers import check_probability, check_size
 from tinygrad_attn.nn.module import Module, Parameter
-from tinygrad_attn.tensor import Tensor, plain
+from tinygrad_attn.operands import with_shape
+from tinygrad_attn.tensor import plain
 
 
 class _Cell(Module):
@@ -277,11 +278,6 @@ def _weights(
 
     weights = draw(rows, input_size), draw(rows, hidden_size)
     return (*weights, draw(rows), draw(rows)) if bias else (*weights, None, None)
-
-
-def with_shape(x: Any) -> Any:
-    """Lists and numbers as a Tensor; what has a shape as it is."""
-    return x if isinstance(x, (Tensor, np.ndarray)) else Tensor(x)
 
 
 def _checked_lengths(lengths: Any, batch: int, length: int) -> Any:

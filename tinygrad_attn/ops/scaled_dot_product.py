@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tinygrad_attn.errors import OptionError, ShapeError
-from tinygrad_attn.masks import Align, causal_mask, causal_shift, check_mask
+from tinygrad_attn.masks import Align, causal_mask, causal_shift, check_bias, check_mask
+from tinygrad_attn.operands import with_shape
 from tinygrad_attn.ops.attention import attention, attention_weights, weighted_sum
 from tinygrad_attn.ops.chunked import chunked_attention
 from tinygrad_attn.ops.dropout import keep_mask
@@ -38,7 +39,7 @@ def scaled_dot_product_attention(
         mask: boolean, True = may attend, broadcastable to (..., query_len, key_len). A query that may see nothing gets
             a zero output, zero weights and zero gradients. What stands at a key that a query may not see, NaN included,
             has no influence on it.
-        bias: added to the scores; may require a gradient.
+        bias: added to the scores, broadcastable to them like the mask; may require a gradient.
         causal: True hides later keys; with unequal lengths say "lower_right" or "upper_left" (see `causal_mask`).
         scale: factor of Q Kᵀ; 1/√d if None. A Tensor can be learned: a temperature.
         dropout: probability of dropping a weight.
@@ -50,15 +51,20 @@ def scaled_dot_product_attention(
         (..., query_len, d_value), or a pair of it and the weights.
     Raises:
         MaskError: the mask is not boolean or does not fit.
-        ShapeError: query, key and value do not fit one another.
+        ShapeError: query, key and value do not fit one another, or the bias does not fit.
+        DtypeError: the bias is boolean.
         OptionError: chunk is not positive, or given with `return_weights`.
     Source:
         Vaswani et al. (2017), arXiv:1706.03762, equation 1.
     """
+    query, key, value = with_shape(query), with_shape(key), with_shape(value)
     scores_shape = _scores_shape(query.shape, key.shape, value.shape)
     if mask is not None:
         mask = np.asarray(plain(mask))
         check_mask(mask, scores_shape)
+    if bias is not None:
+        bias = with_shape(bias)
+        check_bias(bias, scores_shape)
     if isinstance(scale, Tensor):
         query, scale = query * scale, 1.0  # a factor of the queries, so that it gets its gradient
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
