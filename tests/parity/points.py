@@ -52,6 +52,13 @@ SINGULAR_POINTS = {
     "D-max-axis-ties": point(
         lambda x: np.max(x, axis=0), lambda x: x.max(0).values, [[3.0, 3.0]], [3.0, [0.5, 0.5]], [3.0, [1.0, 0.0]]
     ),
+    "D-hardtanh-ends": point(
+        ta.hardtanh,
+        lambda x: torch.nn.functional.hardtanh(x),
+        [[-1.0, 1.0]],
+        [[-1.0, 1.0], [1.0, 1.0]],
+        [[-1.0, 1.0], [0.0, 0.0]],
+    ),
     "D-max-pool-ties": point(
         lambda x: ta.max_pool(x, 2),
         lambda x: torch.nn.functional.max_pool2d(x[None], 2)[0],

@@ -178,6 +178,78 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g / np.square(1.0 + np.absolute(x))
 
 
+# --- written with those above ------------------------------------------------------------------------------------
+
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+
+def selu(x: Any) -> Any:
+    """Elu scaled so that mean 0 and variance 1 are kept from layer to layer.
+
+    y = 1.0507… · elu(x, α = 1.6733…)
+
+    Source:
+        Klambauer, Unterthiner, Mayr and Hochreiter (2017), arXiv:1706.02515, equation 2.
+    """
+    return _SELU_SCALE * elu(x, alpha=_SELU_ALPHA)
+
+
+def celu(x: Any, *, alpha: float = 1.0) -> Any:
+    """Elu whose slope has no jump at 0, whatever α is.
+
+    y = α elu(x / α)
+
+    Source:
+        Barron (2017), arXiv:1704.07483.
+    """
+    return alpha * elu(x / alpha)
+
+
+def hardtanh(x: Any, *, min: float = -1.0, max: float = 1.0) -> Any:
+    """Tanh as three straight lines: `np.clip`, whose slope at the bounds is 1.
+
+    y = min(max(x, −1), 1)
+    """
+    return np.clip(x, min, max)
+
+
+def mish(x: Any) -> Any:
+    """A relative of silu.
+
+    y = x tanh(softplus x)
+
+    Source:
+        Misra (2019), arXiv:1908.08681.
+    """
+    return x * np.tanh(softplus(x))
+
+
+def quick_gelu(x: Any) -> Any:
+    """Gelu with a sigmoid in place of Φ.
+
+    y = x σ(1.702 x)
+
+    Source:
+        Hendrycks and Gimpel (2016), arXiv:1606.08415, §2.
+    """
+    return x * sigmoid(1.702 * x)
+
+
+def glu(x: Any, *, axis: int = -1) -> Any:
+    """Gated linear unit: the second half says how much of the first passes.
+
+    y = a σ(b), x = [a b] along `axis`
+
+    Args:
+        x: (..., 2n, ...).
+        axis: the axis that is halved.
+    Source:
+        Dauphin, Fan, Auli and Grangier (2016), arXiv:1612.08083, §2.
+    """
+    passing, gate = np.split(x, 2, axis=axis)
+    return passing * sigmoid(gate)
+
+
 # --- gelu, in its two forms --------------------------------------------------------------------------------------
 
 _SQRT_HALF = math.sqrt(0.5)
