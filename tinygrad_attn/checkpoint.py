@@ -40,7 +40,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Tensor]:
     """
     if not callable(f):
         raise ArgumentError(f"checkpoint: expected a function\n  given {f!r}")
-    operation = _Recomputed(f)
+    operation = Recomputed(f)
 
     @functools.wraps(f, updated=())
     def run(*args: Any, **settings: Any) -> Tensor:
@@ -84,7 +84,7 @@ def _captured(out: Tensor, given: Sequence[Any], start: int) -> list[Tensor]:
     return captured
 
 
-class _Recomputed(Operation):
+class Recomputed(Operation):
     """The operation behind a checkpoint: its rule is to run the function again, recorded, and sweep through that."""
 
     def __init__(self, f: Callable[..., Any]) -> None:
@@ -107,19 +107,10 @@ class _Recomputed(Operation):
         untaken: Any = None,
     ) -> list[tuple[int, Gradient]]:
         """Run the function once more on stand-ins of its arguments and differentiate it."""
-        arguments, count, state = node.saved
+        count = node.saved[1]
         link = identity if create_graph else _cut_off
-        stand_ins = [
-            link(kept) if _requires_grad(kept) else kept if isinstance(given, Tensor) else plain(kept)
-            for given, kept in zip(flatten(arguments), node.inputs, strict=False)
-        ]
-        now = rng.get_state()
-        rng.set_state(state)
-        try:
-            with enable_grad():
-                again = _call(self.function, arguments, stand_ins)
-        finally:
-            rng.set_state(now)
+        stand_ins = [link(kept) if _requires_grad(kept) else kept for kept in node.inputs[:count]]
+        again = self.again(node, stand_ins)
         if not isinstance(again, Tensor) or not np.array_equal(again._data, out._data, equal_nan=True):
             raise GradientError(
                 f"{self.symbol}: the function answered differently when it was run again for the gradient\n"
@@ -132,6 +123,26 @@ class _Recomputed(Operation):
         for step in sweep([again], [gradient], targets=chosen, stop=stop, create_graph=create_graph):
             found[id(step.tensor)] = step.gradient
         return [(i, found.get(id(targets[i]), np.zeros(node.inputs[i].shape, node.inputs[i].dtype))) for i in wanted]
+
+    def again(self, node: Node, operands: Sequence[Any]) -> Any:
+        """Run the function once more, recorded and with the same random numbers.
+
+        Args:
+            node: a call of it.
+            operands: what stands in for the operands of that call; only those that were arguments are replaced.
+        """
+        arguments, count, state = node.saved
+        leaves = [
+            value if isinstance(given, Tensor) else plain(value)
+            for given, value in zip(flatten(arguments), operands[:count], strict=True)
+        ]
+        now = rng.get_state()
+        rng.set_state(state)
+        try:
+            with enable_grad():
+                return _call(self.function, arguments, leaves)
+        finally:
+            rng.set_state(now)
 
 
 def _cut_off(value: Any) -> Any:

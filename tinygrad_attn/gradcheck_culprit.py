@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_attn import graph
+from tinygrad_attn.checkpoint import Recomputed
 from tinygrad_attn.errors import TinygradAttnError
 from tinygrad_attn.gradcheck_compare import JVP, Check, FlatFunction, Variable
 from tinygrad_attn.gradcheck_report import Array, Found
@@ -27,21 +28,25 @@ def culprit(check: Check, function: FlatFunction, variables: list[Variable], fou
     unjudged = []
     for node in nodes:
         operation = node.operation
+        inside: Callable[..., Any] | None = operation.reference
         alone = _as_function(node, operation, excluded)
+        if isinstance(operation, Recomputed):
+            inside = _run_again(node, operation)
+            alone = _as_function(node, inside, excluded)
         try:
             Check(operation.name, order, check.rtol, check.seed, jvp=found.oracle == JVP).run(*alone)
         except Found as fault:
             if fault.is_kink:
-                unjudged.append(operation.name)
-            elif fault.order > 1 and operation.reference is not None:
-                inside = _as_function(node, operation.reference, excluded)
-                name, text = culprit(check, *inside, fault)
-                return name or operation.name, f"{text}\n    inside the reference of {operation.name}"
+                unjudged.append(f"{operation.name}, at a kink")
+            elif inside is not None and (fault.order > 1 or isinstance(operation, Recomputed)):
+                name, text = culprit(check, *_as_function(node, inside, excluded), fault)
+                what = "the checkpoint" if isinstance(operation, Recomputed) else f"the reference of {operation.name}"
+                return name or operation.name, f"{text}\n    inside {what}"
             else:
                 return operation.name, _rule_text(node, check.subject, fault.variable)
         except TinygradAttnError:
-            unjudged.append(operation.name)
-    doubt = f" (not judged, being at a kink: {', '.join(unjudged)})" if unjudged else ""
+            unjudged.append(f"{operation.name}, which cannot be checked by itself")
+    doubt = f"\n    (not judged: {'; '.join(dict.fromkeys(unjudged))})" if unjudged else ""
     return "", (
         f"no operation in it is wrong by itself{doubt}\n"
         "    does a value leave the graph on the way (numpy(), detach()),\n"
@@ -52,14 +57,19 @@ def culprit(check: Check, function: FlatFunction, variables: list[Variable], fou
 def _as_function(
     node: graph.Node, call: Callable[..., Any], excluded: dict[int, Array]
 ) -> tuple[FlatFunction, list[Variable]]:
-    """One recorded operation, or its reference, as a function of its differentiable operands; and their values."""
+    """One recorded operation, or what is inside it, as a function of its differentiable operands; and their values."""
     operands = node.inputs
     as_list = isinstance(call, Operation) and call.sequence
     positions = [i for i, value in enumerate(operands) if isinstance(value, Tensor) and value.requires_grad]
     names = [node.operation.parameter_at(position) for position in positions]
-    arrays = [np.array(plain(operands[position])) for position in positions]
+    arguments = node.saved[1] if isinstance(node.operation, Recomputed) else len(operands)
+    leaves = [None if position < arguments else operands[position] for position in positions]  # used, but not given
+    arrays = [
+        np.array(plain(operands[position])) if leaf is None else plain(leaf)
+        for position, leaf in zip(positions, leaves, strict=True)
+    ]
     masks = [excluded.get(id(operands[i]), ~np.isfinite(a)) for i, a in zip(positions, arrays, strict=True)]
-    variables = [Variable(*parts) for parts in zip(names, arrays, masks, strict=True)]
+    variables = [Variable(*parts) for parts in zip(names, arrays, masks, leaves, strict=True)]
 
     def function(values: Sequence[Tensor]) -> list[Any]:
         filled = list(operands)
@@ -68,6 +78,15 @@ def _as_function(
         return [call(filled, **node.options) if as_list else call(*filled, **node.options)]
 
     return function, variables
+
+
+def _run_again(node: graph.Node, operation: Recomputed) -> Callable[..., Any]:
+    """What a checkpoint has run, as a function of the operands of that call."""
+
+    def run_again(*operands: Any) -> Any:
+        return operation.again(node, operands)
+
+    return run_again
 
 
 def _rule_text(node: graph.Node, subject: str, parameter: str) -> str:
