@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tinygrad_attn import rng
+from tinygrad_attn.diagnose.explanation import at, first_place, label
 from tinygrad_attn.domain import RandomChooser
-from tinygrad_attn.errors import CheckError, GradientMismatch, NotDifferentiableError, TinygradAttnError
+from tinygrad_attn.errors import CheckError, GradientMismatch, NotDifferentiableError, OptionError, TinygradAttnError
 from tinygrad_attn.functional import flatten, rebuild
 from tinygrad_attn.gradcheck_compare import Check, FlatFunction, Variable
 from tinygrad_attn.gradcheck_culprit import culprit
@@ -76,16 +77,20 @@ def gradcheck(
       complex step, order 1: agrees, 4 compared, ...
       jvp against vjp, order 1: agrees, 1 compared, ...
     """
+    if order < 1 or not rtol >= 0.0:
+        raise OptionError(f"gradcheck: order must be 1 or more, and rtol 0 or more\n  given {order=}, {rtol=}")
     subject = f.name if isinstance(f, Operation) else getattr(f, "__name__", type(f).__name__)
     subject = "f" if subject == "<lambda>" else subject
     function, variables = _prepare(f, inputs, options, exclude or {}, parameters)
     check = Check(subject, order, rtol, seed)
     kept = rng.get_state()
     try:
-        checks, oracles = check.run(function, variables)
-        return GradcheckReport(subject, tuple(checks), tuple(oracles))
-    except Found as found:
-        _report(check, function, variables, found)
+        with np.errstate(all="ignore"):
+            try:
+                checks, oracles = check.run(function, variables)
+                return GradcheckReport(subject, tuple(checks), tuple(oracles))
+            except Found as found:
+                _report(check, function, variables, found)
     finally:
         rng.set_state(kept)
 
@@ -140,6 +145,8 @@ def _report(check: Check, function: FlatFunction, variables: list[Variable], fou
         operation, text, error = check.subject, kink_text(check.subject, worst), NotDifferentiableError
     else:
         operation, blame = culprit(check, function, variables, found)
+        if found.unsteady:
+            raise CheckError(f"gradcheck: {found.reason}" + (f"\n  {blame}" if operation else "")) from None
         text = mismatch_text(check.subject, found, blame)
     raise error(
         text,
@@ -170,9 +177,8 @@ def _prepare(
     else:
         leaves, names = [], []
         for name, value in zip(_parameter_names(f, len(inputs)), inputs, strict=True):
-            parts = flatten(value)
-            leaves += parts
-            names += [name] if len(parts) == 1 else [f"{name}[{i}]" for i in range(len(parts))]
+            leaves += flatten(value)
+            names += _part_names(name, value)
         differentiable = [True] * len(leaves)
     marked = any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves)
     variables: list[Variable] = []
@@ -185,7 +191,13 @@ def _prepare(
                 variables.append(Variable(name, array, _mask(exclude.get(name, False), array, name)))
     for number, parameter in enumerate(parameters):
         name = parameter.name or f"parameters[{number}]"
-        _floating(parameter, name)
+        if parameter.node is not None or not parameter.requires_grad:
+            raise CheckError(f"gradcheck: {name} must be a leaf that requires a gradient\n  given {label(parameter)}")
+        if parameter.dtype != np.float64:
+            raise CheckError(
+                f"gradcheck: {name} is {parameter.dtype}; differences of such numbers are mostly rounding error\n"
+                "  make the module after ta.set_default_dtype(np.float64)"
+            )
         array = plain(parameter)
         variables.append(Variable(name, array, _mask(exclude.get(name, False), array, name), parameter))
     unknown = set(exclude) - {variable.name for variable in variables}
@@ -217,6 +229,17 @@ def _parameter_names(f: Callable[..., Any], count: int) -> list[str]:
     return names + [f"{rest}[{i}]" for i in range(count - len(names))]
 
 
+def _part_names(name: str, value: Any) -> list[str]:
+    """A name for each leaf of an input, as one would write it: "x", "layers[0]['weight']"."""
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        return [part for key, inner in value.items() for part in _part_names(f"{name}[{key!r}]", inner)]
+    if isinstance(value, (list, tuple)) and not (len(found := flatten(value)) == 1 and found[0] is value):
+        return [part for i, inner in enumerate(value) for part in _part_names(f"{name}[{i}]", inner)]
+    return [name]
+
+
 def _floating(value: Any, name: str) -> Array | None:
     """A copy of a floating input; None for anything else."""
     if isinstance(value, (Tensor, np.ndarray, np.floating, float, list, tuple)):
@@ -235,6 +258,9 @@ def _mask(given: ArrayLike, array: Array, name: str) -> Array:
     """Elements that are not compared: the named ones, and infinite ones, which have no neighbourhood."""
     mask = np.asarray(given)
     try:
-        return np.broadcast_to(mask.astype(bool), array.shape) | ~np.isfinite(array)
+        excluded = np.broadcast_to(mask.astype(bool), array.shape) | np.isinf(array)
     except ValueError:
         raise CheckError(f"gradcheck: exclude[{name!r}] has shape {mask.shape}, the input {array.shape}") from None
+    if np.isnan(array[~excluded]).any():
+        raise CheckError(f"gradcheck: {name} holds NaN{at(first_place(np.isnan(array) & ~excluded))}")
+    return excluded

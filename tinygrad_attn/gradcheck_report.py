@@ -51,6 +51,7 @@ class OracleCheck:
         elements: how many were compared; 0 if it could not be asked.
         max_relative_error: the largest, of the elements that stand out from rounding.
         reason: why it could not be asked, else "".
+        unresolved: how many are too small, beside the values on the way, to tell a wrong gradient from rounding.
     """
 
     name: str
@@ -58,11 +59,15 @@ class OracleCheck:
     elements: int
     max_relative_error: float
     reason: str = ""
+    unresolved: int = 0
 
     def __str__(self) -> str:
         if self.reason:
             return f"{self.name}, order {self.order}: not to be had, {self.reason}"
-        return f"{self.name}, order {self.order}: agrees, {self.elements} compared, {self.max_relative_error:.1e}"
+        hidden = f", {self.unresolved} unresolved" if self.unresolved else ""
+        return (
+            f"{self.name}, order {self.order}: agrees, {self.elements} compared, {self.max_relative_error:.1e}{hidden}"
+        )
 
 
 @dataclass(frozen=True)
@@ -192,13 +197,12 @@ class Fault:
     @property
     def error(self) -> float:
         """Distance of the two answers; infinite if one of them is no number."""
-        distance = abs(self.analytic - self.slope.value)
-        return math.inf if math.isnan(distance) else distance
+        return abs(self.analytic - self.slope.value) if math.isfinite(self.analytic) else math.inf
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the rule is to blame."""
-        return not self.is_kink and not self.error <= self.tolerance
+        """Whether the rule is to blame; what is not finite is no slope of a smooth function, whatever is tolerated."""
+        return not self.is_kink and not (self.error <= self.tolerance and math.isfinite(self.analytic))
 
     @property
     def severity(self) -> float:
@@ -212,7 +216,10 @@ class Fault:
 
 
 class Found(Exception):
-    """What is wrong with one variable, on its way to the report: elements, or a `reason` that is told in words."""
+    """What is wrong with one variable, on its way to the report: elements, or a `reason` that is told in words.
+
+    If it is `unsteady`, the backward pass changes something, so that no gradient of it can be compared.
+    """
 
     def __init__(
         self,
@@ -223,9 +230,10 @@ class Found(Exception):
         compared: int = 0,
         reason: str = "",
         oracle: str = "numeric",
+        unsteady: bool = False,
     ) -> None:
         super().__init__()
-        self.oracle = oracle
+        self.oracle, self.unsteady = oracle, unsteady
         self.variable, self.order, self.faults, self.compared, self.reason = variable, order, faults, compared, reason
 
     @property

@@ -25,6 +25,9 @@ SAFETY = 32.0
 # kink or for an x that is small against 1. They are powers of two, so that x ± h is exact for round x.
 STEPS = (2.0**-12, 2.0**-20, 2.0**-28, 2.0**-36)
 
+# What a value is off by, a slope may be off by over a length of 1, and over a part of x where x is above this.
+HUGE = 2.0**14
+
 
 class Slope(NamedTuple):
     """The derivative along one element.
@@ -53,6 +56,7 @@ class _Level(NamedTuple):
     kinked: bool  # left and right slopes differ, and go on differing as the step shrinks
     gap: float  # right slope − left slope
     step: float
+    moved: bool  # whether any value has changed
     resolved: bool  # whether the gap stands out from rounding
 
 
@@ -94,7 +98,8 @@ def slope(
 
     D(h) = (L(x + h) − L(x − h)) / 2h is extrapolated to h = 0 from D(h) and D(h/2) (Richardson), which leaves an error
     of order h⁴. Where the two disagree, or left and right slopes do, finer steps are tried; a kink that is there at
-    every step, and always the same, is a kink at x itself.
+    every step, and always the same, is a kink at x itself. Where x is small and the steps are too coarse for it, or
+    drown the slope in rounding, steps in proportion to x come last.
 
     Args:
         evaluate: the values of f for what the arrays hold now, (values,).
@@ -108,16 +113,25 @@ def slope(
     x = float(array[place])
     scale = 2.0 ** np.ceil(np.log2(max(1.0, abs(x))))
     levels: list[_Level] = []
+    smooth: list[_Level] = []
     try:
-        for step in STEPS:
-            level = _measure(evaluate, array, place, x, step * scale, upstream, base, noise, cancelled)
-            if level is None:
+        for step in (*(step * scale for step in STEPS), *_finer_steps(x)):
+            fine = step < STEPS[-1]
+            if smooth and not fine:
+                continue  # only a step in proportion to x can tell more
+            level = _measure(evaluate, array, place, x, step, upstream, base, noise, cancelled)
+            if level is None or (fine and not level.moved):
                 continue
             levels.append(level)
-            if level.settled and not level.kinked:
-                return level.slope
+            exact = level.slope.uncertainty <= 1e-6 * abs(level.slope.value)
+            if level.settled and not level.kinked and (exact or smooth or not fine):
+                smooth.append(level)
+                if exact or not level.moved:
+                    break
     finally:
         array[place] = x
+    if smooth:
+        return min((level.slope for level in smooth), key=lambda found: found.uncertainty)
     if not levels:
         return Slope(np.nan, np.inf, np.inf, np.nan, np.nan, "edge")
     # A difference of a few units in the last place of x is a step between two floating numbers, not one of f.
@@ -133,6 +147,12 @@ def slope(
     spread = best.slope.uncertainty - best.slope.rounding
     unclear = spread > 1e-3 * abs(best.slope.value) + best.slope.rounding and spread * best.step > quantum
     return best.slope._replace(verdict="unclear") if unclear else best.slope
+
+
+def _finer_steps(x: float) -> list[float]:
+    """Steps in proportion to an x that is small against 1, below those that are tried anyway."""
+    size = 2.0 ** np.floor(np.log2(abs(x))) if 0.0 < abs(x) < 1.0 else 0.0
+    return [step * size for step in STEPS if TINY < step * size < STEPS[-1]]
 
 
 def _steady(gaps: list[float]) -> bool:
@@ -188,5 +208,6 @@ def _measure(
         kinked=stays,
         gap=gap_half,
         step=step,
+        moved=bool(moved.any()),
         resolved=resolved,
     )

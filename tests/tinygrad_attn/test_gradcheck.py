@@ -50,7 +50,7 @@ def test_lists_tuples_and_dicts_of_arrays_are_looked_into() -> None:
 
     layers = [{"w": RNG.normal(size=(2, 2)), "b": RNG.normal(size=2)} for _ in range(2)]
     report = ta.gradcheck(f, layers, RNG.normal(size=(3, 2)))
-    assert names(report) == ["layers[0]", "layers[1]", "layers[2]", "layers[3]", "x"]
+    assert names(report) == ["layers[0]['w']", "layers[0]['b']", "layers[1]['w']", "layers[1]['b']", "x"]
 
 
 def test_several_outputs_are_checked_together() -> None:
