@@ -15,6 +15,7 @@ from tinygrad_attn.errors import GradientError, OptionError, ShapeError
 from tinygrad_attn.graph import Gradient, sweep, topological_order
 from tinygrad_attn.modes import enable_grad, is_grad_enabled
 from tinygrad_attn.operation import identity
+from tinygrad_attn.outside import as_gradient
 from tinygrad_attn.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -74,10 +75,10 @@ def _upstream(value: Any, output: Tensor, recorded: bool) -> Gradient:
     """Check ∂L/∂output; a Tensor if the computation of gradients is recorded, else an array."""
     if not output.requires_grad:
         output.seed_gradient(None)  # raises, and says why there is nothing to differentiate
-    given = value if isinstance(value, Tensor) else Tensor.from_own(np.array(value, dtype=output.dtype))
-    if given.shape != output.shape:
-        raise ShapeError(f"upstream must have the output's shape\n  expected {output.shape}, given {given.shape}")
-    return given if recorded else given.numpy()
+    plain = as_gradient(value, output, "upstream")
+    if not recorded:
+        return plain
+    return value if isinstance(value, Tensor) else Tensor.from_own(plain)
 
 
 def _found_or_zeros(found: dict[int, Gradient], target: Tensor) -> Tensor:

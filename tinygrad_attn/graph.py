@@ -8,12 +8,13 @@ which order they run and adds up what they return.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tinygrad_attn.errors import GradientError, GraphFreedError, MutatedError, ShapeError
+from tinygrad_attn.errors import GraphFreedError, MutatedError, ShapeError
+from tinygrad_attn.outside import run_hooks
 
 if TYPE_CHECKING:
     from tinygrad_attn.operation import Operation
@@ -162,7 +163,7 @@ def sweep(
     for tensor in order:  # all before the first rule runs: an error leaves no half of the gradients behind
         if tensor.node is not None and id(tensor) not in stop and (leads is None or id(tensor) in leads):
             tensor.node.check_usable()
-    arriving = _Arriving(create_graph)
+    arriving, hooked = _Arriving(create_graph), False
     for root, upstream in zip(roots, upstreams, strict=True):
         arriving.add(root, upstream, None)
     while order:
@@ -170,10 +171,13 @@ def sweep(
         gradient, untaken = arriving.take(tensor)
         if gradient is None:
             continue
-        for hook in tensor.hooks if hooks and id(tensor) not in stop else ():
-            gradient = _run_hook(hook, tensor, gradient, create_graph)
+        if tensor.hooks and hooks and id(tensor) not in stop:
+            gradient = run_hooks(tensor, gradient, recorded=create_graph)
+            hooked = True
         node, contributions = tensor.node, []
         if node is not None and id(tensor) not in stop:
+            if hooked or node.freed:  # a hook can change values and run a backward pass of its own
+                node.check_usable()
             wanted = [
                 index
                 for index, source in enumerate(node.inputs)
@@ -227,20 +231,6 @@ def _leading_to(order: Sequence[Tensor], targets: Sequence[Tensor], stop: Collec
         if tensor.node is not None and id(tensor) not in stop and any(id(x) in leads for x in tensor.node.inputs):
             leads.add(id(tensor))
     return leads
-
-
-def _run_hook(hook: Callable[[Any], Any], tensor: Tensor, gradient: Gradient, create_graph: bool) -> Gradient:
-    replacement = hook(gradient)
-    if replacement is None:
-        return gradient
-    if not create_graph:
-        replacement = np.asarray(replacement, dtype=tensor.dtype)
-    if replacement.shape != tensor.shape:
-        raise GradientError(
-            f"a hook on {tensor.name or 'a tensor'} returned shape {replacement.shape}\n"
-            f"  expected None or a gradient of shape {tensor.shape}"
-        )
-    return replacement
 
 
 def fold(gradient: Gradient, shape: tuple[int, ...]) -> Gradient:

@@ -6,7 +6,7 @@ gradient rules are in `ops/`, the backward sweep is in `graph.py`.
 
 from __future__ import annotations
 
-import weakref
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -18,9 +18,12 @@ from tinygrad_attn.graph import Node, is_tensor, sweep
 from tinygrad_attn.methods import ArrayMethods
 from tinygrad_attn.modes import MODES
 from tinygrad_attn.mutation import Memory
+from tinygrad_attn.outside import HookHandle, check_assigned, check_expects_gradient, where_to_start
 from tinygrad_attn.registry import apply
 
 Array = NDArray[Any]
+
+_ADDING = threading.Lock()  # threads may run backward passes at once, through leaves that they share
 
 _default_dtype: np.dtype[Any] = np.dtype(np.float32)
 
@@ -61,8 +64,8 @@ class Tensor(ArrayMethods):
     __slots__ = (
         "__weakref__",
         "_data",
+        "_grad",
         "_memory",
-        "grad",
         "hooks",
         "keeps_grad",
         "name",
@@ -94,9 +97,9 @@ class Tensor(ArrayMethods):
         self.node = node
         self.requires_grad = requires_grad
         self.name = name
-        self.grad: Array | None = None
+        self._grad: Array | None = None
         self.keeps_grad = False
-        self.hooks: tuple[Callable[[Any], Any], ...] = ()
+        self.hooks: tuple[HookHandle, ...] = ()
         self._memory: Memory | None = None  # None while nothing can change the values
 
     def _check_dtype(self) -> None:
@@ -251,6 +254,18 @@ class Tensor(ArrayMethods):
 
     # --- gradients -------------------------------------------------------------------------------------------------
 
+    @property
+    def grad(self) -> Array | None:
+        """What backward passes have added up: an array in this tensor's shape and dtype, or None before the first."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, gradient: Array | None) -> None:
+        if gradient is not None and gradient is not self._grad:
+            check_assigned(gradient, self)
+            gradient = gradient.copy()  # memory of its own, to be added to
+        self._grad = gradient
+
     def backward(self, gradient: ArrayLike | None = None, *, retain_graph: bool = True) -> None:
         """Add ∂self/∂leaf, weighted with `gradient`, into `.grad` of every leaf behind this tensor.
 
@@ -264,36 +279,26 @@ class Tensor(ArrayMethods):
             MutatedError: values that a rule needs were changed after the forward pass.
         """
         keep_all = MODES.get().keep_grads
-        for step in sweep([self], [self.seed_gradient(gradient)], free=not retain_graph):
-            tensor = step.tensor
-            if tensor.node is None or tensor.keeps_grad or keep_all:
-                tensor.accumulate_grad(np.asarray(step.gradient))
+        passed = [
+            (tensor, reached)
+            for tensor, reached, _ in sweep([self], [self.seed_gradient(gradient)], free=not retain_graph)
+            if tensor.node is None or tensor.keeps_grad or keep_all
+        ]
+        with _ADDING:  # only now, so that an error on the way leaves no half of the gradients behind
+            for tensor, reached in passed:
+                tensor.accumulate_grad(np.asarray(reached))
 
     def seed_gradient(self, gradient: ArrayLike | Tensor | None) -> Array:
         """Check `gradient` and give it this tensor's dtype; ones for a single element if it is None."""
-        if not self.requires_grad:
-            raise GradientError(
-                "backward() from a tensor that requires no gradient\n"
-                "  nothing behind it was created with requires_grad=True, or it was computed under no_grad()"
-            )
-        if gradient is None:
-            if self.size != 1:
-                raise GradientError(
-                    f"backward() from more than one element needs the gradient that arrives at each\n"
-                    f"  given shape {self.shape}; reduce it first, as in loss.sum().backward(), or pass gradient="
-                )
-            return np.ones(self.shape, self.dtype)
-        seed = np.asarray(gradient, dtype=self.dtype)
-        if seed.shape != self.shape:
-            raise ShapeError(f"gradient must have the tensor's shape\n  expected {self.shape}, given {seed.shape}")
+        seed: Array = where_to_start(self, gradient)
         return seed
 
     def accumulate_grad(self, gradient: Array) -> None:
         """Add into `.grad`; the first time, into memory of its own."""
-        if self.grad is None:
-            self.grad = np.array(gradient, dtype=self.dtype, order="C", copy=True)
+        if self._grad is None:
+            self._grad = np.array(gradient, dtype=self.dtype, order="C", copy=True)
         else:
-            self.grad += gradient
+            self._grad += gradient
 
     def zero_grad(self) -> None:
         """Forget the gradient added up so far."""
@@ -319,17 +324,26 @@ class Tensor(ArrayMethods):
         return tensor
 
     def retain_grad(self) -> Tensor:
-        """Keep `.grad` of this tensor though it is no leaf; returns self."""
+        """Keep `.grad` of this tensor though it is no leaf; returns self.
+
+        Raises:
+            GradientError: it requires no gradient.
+        """
+        check_expects_gradient(self, "retain_grad")
         self.keeps_grad = True
         return self
 
     def register_hook(self, hook: Callable[[Any], Any]) -> HookHandle:
         """Call `hook(gradient)` with the complete gradient of this tensor; what it returns, unless None, replaces it.
 
+        The gradient is an array that cannot be written to; while gradients are themselves recorded, it is a Tensor.
+
         Returns:
-            A handle; calling it, or its `remove`, takes the hook away.
+            A handle; calling it, its `remove`, or the end of a `with` block takes the hook away.
+        Raises:
+            ArgumentError: `hook` is no function.
+            GradientError: this tensor requires no gradient; in the backward pass, if the hook returns another shape.
         """
-        self.hooks = (*self.hooks, hook)
         return HookHandle(self, hook)
 
     def _in_place(self, function: Callable[..., Any], other: Any) -> Tensor:
@@ -350,30 +364,18 @@ class Tensor(ArrayMethods):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self.node is not None:
-            raise GradientError("only leaves can be deep-copied\n  use tensor.detach() for the values alone")
+            raise GradientError("only leaves can be copied\n  use tensor.detach() for the values alone")
         copied = type(self).__new__(type(self))
         copied._start(self._data.copy(), None, self.requires_grad, self.name)
-        copied.grad = None if self.grad is None else self.grad.copy()
+        copied.grad = self.grad
         memo[id(self)] = copied
         return copied
 
+    def __copy__(self) -> Tensor:
+        return self.__deepcopy__({})
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("Tensors are not pickled: a pickle can run code\n  use tinygrad_attn.serialize.save")
-
-
-class HookHandle:
-    """What `register_hook` returns; calling it, or its `remove`, takes the hook away."""
-
-    def __init__(self, tensor: Tensor, hook: Callable[[Any], Any]) -> None:
-        self._tensor, self._hook = weakref.ref(tensor), hook
-
-    def remove(self) -> None:
-        """Take the hook away; a second time does nothing."""
-        tensor = self._tensor()
-        if tensor is not None:
-            tensor.hooks = tuple(kept for kept in tensor.hooks if kept is not self._hook)
-
-    __call__ = remove
 
 
 def plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_attn.optim.finite import all_finite, check_shape, label_of, not_finite
+from tinygrad_attn.optim.finite import all_finite, label_of, not_finite
 from tinygrad_attn.tensor import Tensor
 
 Array = NDArray[Any]
@@ -59,9 +59,8 @@ class Block:
 
     def gather(self) -> None:
         """Copy the gradients into `gradients`; raise if one is not finite, with nothing else changed."""
-        for position, parameter, view in zip(self.positions, self.parameters, self._gradient_views, strict=True):
+        for parameter, view in zip(self.parameters, self._gradient_views, strict=True):
             if parameter.grad is not None:
-                check_shape(parameter, label_of(parameter, position))
                 np.copyto(view, parameter.grad, casting="same_kind")
         for start, stop, _ in self.runs():
             if not all_finite(self.gradients[start:stop]):

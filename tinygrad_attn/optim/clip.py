@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_attn.errors import OptionError
-from tinygrad_attn.optim.finite import check_shape, label_of, not_finite
+from tinygrad_attn.optim.finite import label_of, not_finite
 from tinygrad_attn.tensor import Tensor
 
 
@@ -39,7 +39,6 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> float:
     for position, parameter in enumerate(distinct):
         if parameter.grad is None:
             continue
-        check_shape(parameter, label_of(parameter, position))
         norm = _norm(parameter.grad)
         if not math.isfinite(norm):
             raise not_finite(parameter, label_of(parameter, position))

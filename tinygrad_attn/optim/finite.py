@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_attn.errors import NotFiniteError, ShapeError
+from tinygrad_attn.errors import NotFiniteError
 from tinygrad_attn.tensor import Tensor
 
 
@@ -19,13 +19,6 @@ def all_finite(values: NDArray[Any]) -> bool:
     """
     with np.errstate(all="ignore"):
         return bool(np.isfinite(np.dot(values, values)) or np.isfinite(values).all())
-
-
-def check_shape(parameter: Tensor, label: str) -> None:
-    """Raise unless `.grad` has the shape of its tensor (it can be set by hand, and NumPy would broadcast)."""
-    given = np.shape(np.asarray(parameter.grad))
-    if given != parameter.shape:
-        raise ShapeError(f"the gradient of {label} must have its shape\n  expected {parameter.shape}, given {given}")
 
 
 def not_finite(parameter: Tensor, label: str) -> NotFiniteError:
