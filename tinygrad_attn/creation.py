@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tinygrad_attn.rng import default_rng
+from tinygrad_attn.rng import generator
 from tinygrad_attn.tensor import Tensor, get_default_dtype
 
 Shape = int | tuple[int, ...]
@@ -52,5 +52,5 @@ def randn(
     rng: np.random.Generator | None = None,
 ) -> Tensor:
     """Random numbers with mean 0 and variance 1, from `rng` or the generator that `manual_seed` starts."""
-    drawn: Any = (rng or default_rng()).standard_normal(shape)
+    drawn: Any = generator(rng).standard_normal(shape)
     return Tensor(np.asarray(drawn, dtype or get_default_dtype()), requires_grad=requires_grad, name=name)

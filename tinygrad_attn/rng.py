@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_attn.errors import DtypeError
+
 _generator: np.random.Generator = np.random.default_rng()
 
 
@@ -18,6 +20,19 @@ def manual_seed(seed: int) -> None:
 def default_rng() -> np.random.Generator:
     """The shared generator."""
     return _generator
+
+
+def generator(rng: np.random.Generator | None) -> np.random.Generator:
+    """`rng`, or the shared generator if it is None.
+
+    Raises:
+        DtypeError: anything else, such as a seed.
+    """
+    if rng is None:
+        return _generator
+    if not isinstance(rng, np.random.Generator):
+        raise DtypeError(f"rng must be a numpy.random.Generator\n  given {rng!r}; write np.random.default_rng(seed)")
+    return rng
 
 
 def get_state() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tinygrad_attn import ops
 from tinygrad_attn.errors import NotFiniteError, OptionError
-from tinygrad_attn.rng import default_rng
+from tinygrad_attn.rng import generator
 from transformer.beam import BeamSearch, Hypothesis
 
 Ids = NDArray[np.int64]
@@ -154,7 +154,7 @@ class Sample:
     def choose(self, log_probs: Floats) -> Ids:
         """(rows, vocabulary) -> (rows,)."""
         p = self.distribution(log_probs)
-        u = (self.rng or default_rng()).random((len(p), 1))
+        u = generator(self.rng).random((len(p), 1))
         total = np.cumsum(p, axis=-1)
         total[:, -1] = np.maximum(total[:, -1], 1.0)  # sums end near 1, and u may lie in between
         chosen = np.argmax(total > u, axis=-1)  # the first token at which the running sum passes u

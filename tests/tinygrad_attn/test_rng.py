@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 
 import tinygrad_attn as ta
 from tinygrad_attn import rng
+from tinygrad_attn.errors import DtypeError
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
@@ -53,3 +57,20 @@ def test_a_state_that_was_taken_does_not_move_on() -> None:
     before = json.dumps(state)
     ta.default_rng().random(10)
     assert json.dumps(state) == before
+
+
+@pytest.mark.parametrize("seed", [0, 1, "0", np.random], ids=str)
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: ta.nn.Linear(2, 2, rng=rng),
+        lambda rng: ta.nn.GRU(2, 2, rng=rng),
+        lambda rng: ta.nn.Dropout(0.5, rng=rng)(np.ones(3)),
+        lambda rng: ta.nn.init.normal((2,), rng=rng),
+        lambda rng: ta.randn(2, rng=rng),
+    ],
+    ids=["linear", "gru", "dropout", "init", "randn"],
+)
+def test_a_seed_is_no_generator_and_not_passed_over(draw: Callable[[Any], Any], seed: Any) -> None:
+    with pytest.raises(DtypeError, match=r"rng must be .*\n.*default_rng\(seed\)"):
+        draw(seed)

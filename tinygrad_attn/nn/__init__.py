@@ -19,7 +19,8 @@ from tinygrad_attn.nn.convolution import (
     MaxPool3d,
 )
 from tinygrad_attn.nn.layers import Dropout, Embedding, LayerNorm, Linear, RMSNorm
-from tinygrad_attn.nn.module import LoadReport, Module, Parameter
+from tinygrad_attn.nn.module import LoadReport, Module
+from tinygrad_attn.nn.parameter import Parameter
 from tinygrad_attn.nn.recurrent import GRU, GRUCell, RNNCell
 
 __all__ = [

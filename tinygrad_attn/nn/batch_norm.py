@@ -11,7 +11,8 @@ from tinygrad_attn import ops
 from tinygrad_attn.errors import OptionError, ShapeError
 from tinygrad_attn.nn import init
 from tinygrad_attn.nn.layers import Input, check_size
-from tinygrad_attn.nn.module import Array, Module, Parameter
+from tinygrad_attn.nn.module import Array, Module
+from tinygrad_attn.nn.parameter import Parameter
 from tinygrad_attn.ops.normalise import all_but_channels
 from tinygrad_attn.tensor import Tensor, plain
 

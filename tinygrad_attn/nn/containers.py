@@ -11,7 +11,7 @@ from tinygrad_attn.nn.module import Module
 
 
 class ModuleList(Module):
-    """A list of modules whose parameters are found; it is read with indices and loops, never called.
+    """A list of modules whose parameters are found; it is read with indices, slices and loops, never called.
 
     >>> from tinygrad_attn import nn
     >>> layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
@@ -25,9 +25,16 @@ class ModuleList(Module):
 
     def append(self, module: Module) -> None:
         """Add one module at the end."""
+        number = len(self)
+        while str(number) in vars(self):
+            number += 1
+        self._put(str(number), module)
+
+    def _put(self, name: str, module: Any) -> None:
         if not isinstance(module, Module):
-            raise DtypeError(f"{type(self).__name__} holds modules only\n  given {type(module).__name__}")
-        setattr(self, str(len(self)), module)
+            hint = "; write Sequential(*modules)" if isinstance(self, Sequential) and isinstance(module, list) else ""
+            raise DtypeError(f"{type(self).__name__} holds modules only\n  given {type(module).__name__}{hint}")
+        setattr(self, name, module)
         self._set_scope(self._scope)
         for path, parameter in module.named_parameters():
             parameter.name = f"{module._scope}.{path}"
@@ -44,11 +51,22 @@ class ModuleList(Module):
     def __iter__(self) -> Iterator[Module]:
         return self.children()
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            part = Sequential() if isinstance(self, Sequential) else ModuleList()
+            chosen = list(self)[index]
+            vars(part).update(zip(map(str, range(len(chosen))), chosen, strict=True))  # they keep their names
+            return part
+        return getattr(self, self._name(index))
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        self._put(self._name(index), module)
+
+    def _name(self, index: int) -> str:
         number = operator.index(index)
         if not -len(self) <= number < len(self):
             raise IndexRangeError(f"{type(self).__name__} holds {len(self)} modules\n  given index {number}")
-        return getattr(self, str(number % len(self)))
+        return [name for name, _ in self.named_children()][number]
 
 
 class Sequential(ModuleList):

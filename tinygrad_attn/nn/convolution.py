@@ -13,7 +13,8 @@ from tinygrad_attn import ops
 from tinygrad_attn.errors import OptionError
 from tinygrad_attn.nn import init
 from tinygrad_attn.nn.layers import Input, check_size
-from tinygrad_attn.nn.module import Module, Parameter
+from tinygrad_attn.nn.module import Module
+from tinygrad_attn.nn.parameter import Parameter
 from tinygrad_attn.ops.windows import whole
 
 Steps = int | Sequence[int]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tinygrad_attn.errors import OptionError, ShapeError
-from tinygrad_attn.rng import default_rng
+from tinygrad_attn.rng import generator
 from tinygrad_attn.tensor import get_default_dtype
 
 Array = NDArray[Any]
@@ -36,7 +36,7 @@ def uniform(
     """Evenly spread over [low, high)."""
     if not low <= high:
         raise OptionError(f"uniform: low must not exceed high\n  given low={low}, high={high}")
-    return (rng or default_rng()).uniform(low, high, shape).astype(dtype or get_default_dtype())
+    return generator(rng).uniform(low, high, shape).astype(dtype or get_default_dtype())
 
 
 def normal(
@@ -45,7 +45,7 @@ def normal(
     """Normally distributed."""
     if not std >= 0:
         raise OptionError(f"normal: std must not be negative\n  given {std}")
-    return (rng or default_rng()).normal(mean, std, shape).astype(dtype or get_default_dtype())
+    return generator(rng).normal(mean, std, shape).astype(dtype or get_default_dtype())
 
 
 def xavier_uniform(shape: Shape, *, gain: float = 1.0, rng: Rng = None, dtype: DTypeLike | None = None) -> Array:

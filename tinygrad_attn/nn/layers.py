@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from tinygrad_attn import ops
-from tinygrad_attn.errors import IndexRangeError, OptionError
+from tinygrad_attn.errors import DtypeError, IndexRangeError, OptionError
 from tinygrad_attn.nn import init
-from tinygrad_attn.nn.module import Module, Parameter
+from tinygrad_attn.nn.module import Module
+from tinygrad_attn.nn.parameter import Parameter
 from tinygrad_attn.tensor import Tensor
 
 Input = Tensor | ArrayLike
@@ -84,6 +85,8 @@ class Embedding(Module):
         dtype: DTypeLike | None = None,
     ) -> None:
         check_size("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        if padding_index is not None and not _is_integer(padding_index):
+            raise DtypeError(f"Embedding: padding_index is an id, an integer\n  given {padding_index!r}")
         if padding_index is not None and not 0 <= padding_index < num_embeddings:
             raise IndexRangeError(
                 f"Embedding: padding_index must lie in [0, {num_embeddings})\n"
@@ -204,5 +207,9 @@ def check_probability(layer: str, **probabilities: float) -> None:
 def check_size(layer: str, **sizes: int) -> None:
     """Raise unless every size is a positive integer."""
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+        if not _is_integer(size) or size < 1:
             raise OptionError(f"{layer}: {name} must be a positive integer\n  given {size!r}")
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Module and Parameter: a model as a tree of attributes.
+"""Module: a model as a tree of attributes.
 
 Nothing is registered anywhere: a module's parameters and children are the attributes that hold a `Parameter` or a
 `Module`, in the order in which they were first assigned; a module's own parameters come before its children's.
@@ -14,45 +14,12 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from tinygrad_attn import modes
 from tinygrad_attn.errors import CheckpointError, DtypeError, OptionError
+from tinygrad_attn.nn.parameter import Parameter
+from tinygrad_attn.nn.state import buffer_values, misfits, read_state
 from tinygrad_attn.tensor import Tensor
 
 Array = NDArray[Any]
 M = TypeVar("M", bound="Module")
-
-
-class Parameter(Tensor):
-    """A leaf that training changes; a module that holds one as an attribute owns it.
-
-    What is computed from it is a plain Tensor. Its `name` is the path of attributes that leads to it, such as
-    "encoder.layers.0.norm.weight"; a parameter that stands in several places has the first of them.
-
-    Args:
-        data: floating array, number, nested list or Tensor; copied.
-        dtype: dtype to convert to.
-        requires_grad: False freezes it.
-        name: shown in drawings and errors until the parameter becomes part of a module.
-    Raises:
-        DtypeError: integers or booleans, which have no gradient.
-
-    >>> scale = Parameter([1.0, 2.0], name="scale")
-    >>> scale
-    Parameter([1., 2.], name='scale', requires_grad=True)
-    """
-
-    __slots__ = ()
-
-    def __init__(
-        self,
-        data: ArrayLike | Tensor,
-        *,
-        dtype: DTypeLike | None = None,
-        requires_grad: bool = True,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(data, dtype=dtype, requires_grad=requires_grad, name=name)
-
-    def __repr__(self) -> str:
-        return "Parameter" + super().__repr__().removeprefix("Tensor")
 
 
 class LoadReport(NamedTuple):
@@ -95,6 +62,16 @@ class Module:
 
     forward: Callable[..., Any] = _not_implemented
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a parameter that stands on the class: all its modules would share it, and none would train it."""
+        super().__init_subclass__(**options)
+        for name, value in vars(cls).items():
+            if kind := _hidden_kind([value]):
+                raise DtypeError(
+                    f"{cls.__name__}.{name}: a {kind} on the class itself would not be trained or saved\n"
+                    f"  assign it in __init__, to self.{name}"
+                )
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run `forward` inside this module's scope."""
         if not self._scope:
@@ -106,15 +83,25 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._check_assignment(name, value)
-        if name in self._buffers and not isinstance(value, np.ndarray):
+        if name in self._buffers and (value is None or isinstance(value, (Parameter, Module))):
             object.__setattr__(self, "_buffers", {k: saved for k, saved in self._buffers.items() if k != name})
+        elif name in self._buffers:
+            value = buffer_values(f"{type(self).__name__}.{name}", value)
         object.__setattr__(self, name, value)
         if isinstance(value, Parameter):
             value.name = value.name or name
         elif isinstance(value, Module):
             value._set_scope(name)
             for path, parameter in value.named_parameters():
-                parameter.name = f"{name}.{path}"
+                if not self._holds(parameter):
+                    parameter.name = f"{name}.{path}"
+
+    def _holds(self, parameter: Parameter) -> bool:
+        """Whether the parameter's name is already its path from here."""
+        found: Any = self
+        for part in (parameter.name or "").split("."):
+            found = vars(found).get(part) if isinstance(found, Module) else None
+        return found is parameter
 
     def __delattr__(self, name: str) -> None:
         object.__setattr__(self, "_buffers", {k: saved for k, saved in self._buffers.items() if k != name})
@@ -122,6 +109,11 @@ class Module:
 
     def _check_assignment(self, name: str, value: Any) -> None:
         owner = f"{type(self).__name__}.{name}"
+        if isinstance(value, (Parameter, Module)):
+            taken = hasattr(Module, name) and name != "forward"
+            if taken or not name or "." in name:
+                why = "is what every module has of that name" if taken else "would not be a path of its own"
+                raise OptionError(f"{owner} {why}\n  give the {type(value).__name__} another name")
         if isinstance(value, Tensor) and not isinstance(value, Parameter):
             if isinstance(vars(self).get(name), Parameter):
                 raise DtypeError(
@@ -135,14 +127,15 @@ class Module:
                 )
         elif isinstance(value, Module) and any(module is self for module in value.modules()):
             raise OptionError(f"{owner}: a module cannot contain itself\n  pass the outer module to forward() instead")
-        elif isinstance(value, (list, tuple, dict)):
-            held = value.values() if isinstance(value, dict) else value
-            kind = next((type(item).__name__ for item in held if isinstance(item, (Module, Parameter))), None)
-            if kind is not None:
-                raise DtypeError(
-                    f"{owner}: parameters inside a plain {type(value).__name__} would not be trained or saved\n"
-                    f"  it holds a {kind}; use nn.ModuleList([...]), or one attribute for each"
-                )
+        else:
+            self._check_container(name, value)
+
+    def _check_container(self, name: str, value: Any) -> None:
+        if isinstance(value, _CONTAINERS) and (kind := _hidden_kind(value)):
+            raise DtypeError(
+                f"{type(self).__name__}.{name}: parameters inside a plain {type(value).__name__} would not be trained "
+                f"or saved\n  it holds a {kind}; use nn.ModuleList([...]), or one attribute for each"
+            )
 
     def _set_scope(self, scope: str) -> None:
         object.__setattr__(self, "_scope", scope)
@@ -154,13 +147,16 @@ class Module:
             name: the attribute under which it can be read.
             values: array; copied.
             persistent: whether `state_dict` contains it; False for what the constructor can compute again.
+
+        Whatever is assigned to the attribute later is copied into an array too; None ends its being a buffer.
         """
         if not name.isidentifier() or hasattr(type(self), name) or (name in vars(self) and name not in self._buffers):
             raise OptionError(
                 f"{type(self).__name__} cannot hold a buffer {name!r}\n  the name is taken or is no identifier"
             )
+        array = buffer_values(f"{type(self).__name__}.{name}", values)
         object.__setattr__(self, "_buffers", {**self._buffers, name: persistent})
-        object.__setattr__(self, name, np.array(values))
+        object.__setattr__(self, name, array)
 
     # --- walking the tree ------------------------------------------------------------------------------------------
 
@@ -188,6 +184,8 @@ class Module:
             if once and id(module) in seen:
                 continue
             seen.add(id(module))
+            for name, value in vars(module).items():
+                module._check_container(name, value)  # something may have been appended since it was assigned
             yield path, module
             below = [(f"{path}.{name}" if path else name, child) for name, child in module.named_children()]
             stack.extend(reversed(below))
@@ -236,6 +234,31 @@ class Module:
         """Switch this module and all below it to evaluation: dropout passes everything through; returns self."""
         return self.train(False)
 
+    def requires_grad_(self: M, requires_grad: bool = True) -> M:
+        """Freeze all parameters with False, or thaw them; returns self."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def to(self: M, dtype: DTypeLike) -> M:
+        """Convert parameters, their gradients and floating buffers in place; ties stay. Returns self.
+
+        An optimiser keeps the dtype it was made with, so make it afterwards.
+
+        Raises:
+            DtypeError: not a floating dtype.
+        """
+        wanted = np.dtype(dtype)
+        if wanted.kind != "f":
+            raise DtypeError(f"parameters need a floating dtype\n  given {wanted}")
+        for parameter in self.parameters():
+            parameter.convert(wanted)
+        for module in self.modules():
+            for name in module._buffers:
+                if getattr(module, name).dtype.kind == "f":
+                    setattr(module, name, getattr(module, name).astype(wanted))
+        return self
+
     def zero_grad(self) -> None:
         """Forget the gradients of all parameters."""
         for parameter in self.parameters():
@@ -266,15 +289,16 @@ class Module:
             state: arrays by path, as `state_dict` returns them.
             strict: whether every path of the model must be in `state`, and every path of `state` in the model.
         Raises:
-            CheckpointError: paths are missing or unexpected, shapes or kinds of dtype differ, or tied values disagree;
-                one message lists them all, and nothing has been changed.
+            CheckpointError: paths are missing or unexpected, shapes or kinds of dtype differ, numbers are too large for
+                the dtype, or tied values disagree; one message lists them all, and nothing has been changed.
+            DtypeError: `state` is no mapping.
         """
         own = dict(self._state_arrays())
-        given = {path: np.asarray(values) for path, values in state.items()}
+        given = read_state(state)
         found = {id(own[path]) for path in given if path in own}
         missing = [path for path in own if path not in given and id(own[path]) not in found]
         unexpected = [path for path in given if path not in own]
-        faults = _misfits(own, given)
+        faults = misfits(own, given)
         if strict:
             faults = [f"missing     {path}  {own[path].shape}" for path in missing] + faults
             faults += [f"unexpected  {path}  {given[path].shape}" for path in unexpected]
@@ -307,17 +331,20 @@ class Module:
         return f"{type(self).__name__}(\n  {inner}\n)"
 
 
-def _misfits(own: Mapping[str, Array], given: Mapping[str, Array]) -> list[str]:
-    """A line for every array of another shape or kind, and for tied paths that disagree."""
-    faults, first = [], dict[int, str]()
-    for path, array in own.items():
-        if path not in given:
-            continue
-        values, before = given[path], first.setdefault(id(array), path)
-        if values.shape != array.shape:
-            faults.append(f"mis-shaped  {path}  expected {array.shape}, given {values.shape}")
-        elif not np.can_cast(values.dtype, array.dtype, casting="same_kind"):
-            faults.append(f"mis-typed   {path}  expected {array.dtype}, given {values.dtype}")
-        elif not np.array_equal(values, given[before], equal_nan=values.dtype.kind == "f"):
-            faults.append(f"disagrees   {path}  is one parameter with {before}, and their values differ")
-    return faults
+_CONTAINERS = (list, tuple, set, frozenset, dict)
+
+
+def _hidden_kind(container: Any) -> str | None:
+    """The kind of a module, or of a leaf that wants a gradient, inside plain containers, where nothing finds it."""
+    stack, seen = [container], {id(container)}
+    while stack:
+        held = stack.pop()
+        for item in held.values() if isinstance(held, dict) else held:
+            if isinstance(item, (Module, Parameter)) or (
+                isinstance(item, Tensor) and item.requires_grad and item.is_leaf
+            ):
+                return type(item).__name__
+            if isinstance(item, _CONTAINERS) and id(item) not in seen:
+                seen.add(id(item))
+                stack.append(item)
+    return None

@@ -14,7 +14,8 @@ from tinygrad_attn.errors import DtypeError, IndexRangeError, ShapeError
 from tinygrad_attn.modes import scope
 from tinygrad_attn.nn import init
 from tinygrad_attn.nn.layers import check_probability, check_size
-from tinygrad_attn.nn.module import Module, Parameter
+from tinygrad_attn.nn.module import Module
+from tinygrad_attn.nn.parameter import Parameter
 from tinygrad_attn.operands import with_shape
 from tinygrad_attn.tensor import plain
 

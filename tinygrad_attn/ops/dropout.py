@@ -9,7 +9,7 @@ import numpy as np
 from tinygrad_attn.domain import broadcasting
 from tinygrad_attn.errors import OptionError
 from tinygrad_attn.operation import op
-from tinygrad_attn.rng import default_rng
+from tinygrad_attn.rng import generator
 from tinygrad_attn.tensor import Tensor, plain
 
 
@@ -23,7 +23,7 @@ def keep_mask(shape: tuple[int, ...], p: float, dtype: Any, rng: np.random.Gener
         raise OptionError(f"dropout: p is the probability of dropping and must lie in [0, 1]\n  given {p}")
     if p == 1.0:
         return Tensor(np.zeros(shape, dtype))
-    drawn = (rng or default_rng()).random(shape, dtype=np.float32)
+    drawn = generator(rng).random(shape, dtype=np.float32)
     return Tensor.from_own(np.asarray((drawn >= p) * np.asarray(1.0 / (1.0 - p), dtype=dtype)))
 
 

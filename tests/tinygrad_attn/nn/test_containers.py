@@ -50,3 +50,45 @@ def test_lists_in_lists_carry_the_whole_path():
 def test_only_modules_go_in(thing):
     with pytest.raises(DtypeError, match="modules only"):
         nn.Sequential(nn.Linear(1, 1), thing)
+
+
+def test_a_slice_is_of_the_same_kind_and_keeps_names():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+    x = np.ones((1, 2), np.float32)
+    head, tail = model[:2], model[2:]
+    np.testing.assert_array_equal(tail(head(x)).numpy(), model(x).numpy())
+    assert tail[0] is model[2] and tail[0].weight.name == "2.weight" and model[2](head(x)).node.scope == "2"
+    held = nn.ModuleList(model)
+    assert type(held[::2]) is nn.ModuleList and list(held[::2]) == [model[0], model[2]]
+
+
+def test_a_module_in_a_list_can_be_replaced():
+    owner = nn.Module()
+    owner.layers = nn.ModuleList([nn.Linear(1, 1), nn.Linear(1, 1)])
+    owner.layers[-1] = nn.Linear(1, 5)
+    assert owner.state_dict()["layers.1.weight"].shape == (5, 1)
+    assert owner.layers[1](np.ones((1, 1), np.float32)).node.scope == "layers.1"
+    assert owner.layers[1].weight.name == "layers.1.weight"
+    with pytest.raises(IndexRangeError):
+        owner.layers[2] = nn.Linear(1, 1)
+
+
+def test_a_list_with_a_gap_or_a_module_of_another_name_is_still_one_list():
+    held = nn.ModuleList([nn.Linear(1, 1) for _ in range(3)])
+    del held.__dict__["1"]
+    last = held[1]
+    held.append(nn.Tanh())
+    assert len(held) == 3 and held[1] is last and isinstance(held[2], nn.Tanh)
+
+    class Normed(nn.Sequential):
+        def __init__(self):
+            super().__init__(nn.Linear(2, 2))
+            self.norm = nn.LayerNorm(2)
+
+    model = Normed()
+    assert list(model) == [model[0], model[1]] and model[1] is model.norm
+
+
+def test_modules_given_to_sequential_as_a_list_are_told_the_star():
+    with pytest.raises(DtypeError, match=r"Sequential\(\*modules\)"):
+        nn.Sequential([nn.Linear(1, 1)])

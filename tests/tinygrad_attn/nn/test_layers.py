@@ -152,3 +152,15 @@ def test_impossible_settings_are_refused_at_once(make):
 def test_padding_outside_the_table_is_refused():
     with pytest.raises(IndexRangeError, match="id of the pad token"):
         nn.Embedding(3, 2, padding_index=3)
+
+
+@pytest.mark.parametrize("index", [1.0, True, "1"])
+def test_padding_is_an_integer(index):
+    with pytest.raises(DtypeError, match="padding_index is an id"):
+        nn.Embedding(3, 2, padding_index=index)
+
+
+@pytest.mark.parametrize("p", ["0.5", True, None])
+def test_a_probability_is_a_number(p):
+    with pytest.raises(OptionError, match="must lie in"):
+        nn.Dropout(p)

@@ -77,6 +77,34 @@ def test_a_buffer_given_another_array_stays_a_buffer():
     assert model.state_dict()["positions"].shape == (7,)
 
 
+@pytest.mark.parametrize("value", [7, 2.5, [1, 2], np.int64(3), Tensor([1.0]), np.broadcast_to(1.0, (2, 3))], ids=repr)
+def test_whatever_a_buffer_is_given_becomes_an_array_of_its_own(value):
+    module = nn.Module()
+    module.register_buffer("seen", 0)
+    module.seen = value
+    assert isinstance(module.seen, np.ndarray) and module.seen.flags.owndata and module.seen.flags.writeable
+    np.testing.assert_array_equal(module.state_dict()["seen"], np.asarray(value))
+
+
+def test_a_counter_stays_in_the_state_when_it_is_counted_up():
+    module = nn.Module()
+    module.register_buffer("steps", 0)
+    module.steps = module.steps + 1  # NumPy makes a scalar of it
+    assert module.state_dict() == {"steps": 1}
+
+
+@pytest.mark.parametrize("value", [None, "text", [object()], Tensor([1.0], requires_grad=True) * 2.0], ids=str)
+def test_a_buffer_holds_numbers_without_a_gradient(value):
+    module = nn.Module()
+    with pytest.raises(DtypeError, match="buffer"):
+        module.register_buffer("seen", value)
+    module.register_buffer("seen", 0)
+    if value is not None:
+        with pytest.raises(DtypeError, match="buffer"):
+            module.seen = value
+    assert module.state_dict() == {"seen": 0}
+
+
 def test_buffers_are_listed_whether_saved_or_not():
     outer = nn.Sequential(Model(), Model())
     assert [name for name, _ in outer.named_buffers()] == ["0.positions", "0.scratch", "1.positions", "1.scratch"]
@@ -98,17 +126,73 @@ def test_parameters_are_named_by_their_path():
     assert outer[0] is model
 
 
+def test_a_parameter_in_two_places_has_the_first_name():
+    layer, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    other.bias = layer.bias
+    model = nn.Module()
+    model.first, model.second, model.tied = layer, layer, other
+    assert [p.name for p in model.parameters()] == [name for name, _ in model.named_parameters()]
+    assert model.tied.bias.name == "first.bias"
+
+
 # --- assignments that would go wrong in silence --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "value",
-    [[nn.Linear(1, 1)], (nn.Linear(1, 1),), {"a": nn.Linear(1, 1)}, [nn.Parameter([1.0])]],
-    ids=["list", "tuple", "dict", "list of parameters"],
+    [
+        [nn.Linear(1, 1)],
+        (nn.Linear(1, 1),),
+        {nn.Linear(1, 1)},
+        {"a": nn.Linear(1, 1)},
+        {"a": [(1, [nn.Linear(1, 1)])]},
+        [nn.Parameter([1.0])],
+        [Tensor([1.0], requires_grad=True)],
+    ],
+    ids=["list", "tuple", "set", "dict", "nested", "list of parameters", "list of leaves"],
 )
 def test_modules_in_a_plain_container_are_refused(value):
     with pytest.raises(DtypeError, match=r"Model\.layers.*\n.*ModuleList"):
         Model().layers = value
+
+
+@pytest.mark.parametrize("use", [nn.Module.state_dict, nn.Module.train, lambda model: list(model.parameters())])
+def test_modules_put_into_a_plain_list_later_are_refused_before_they_are_passed_over(use):
+    model = nn.Sequential(nn.Linear(1, 1))
+    model[0].layers = []
+    use(model)
+    model[0].layers.append(nn.Linear(1, 1))
+    with pytest.raises(DtypeError, match=r"Linear\.layers.*\n.*ModuleList"):
+        use(model)
+
+
+def test_a_list_that_holds_itself_may_be_an_attribute():
+    model = nn.Linear(1, 1)
+    model.notes = [1]
+    model.notes.append(model.notes)
+    assert len(list(model.parameters())) == 2
+
+
+@pytest.mark.parametrize("value", [nn.Linear(1, 1), nn.Parameter([1.0])], ids=["module", "parameter"])
+def test_what_stands_on_the_class_is_refused(value):
+    with pytest.raises(DtypeError, match=r"Shared\.layer: .* on the class itself"):
+        type("Shared", (nn.Module,), {"layer": value})
+    with pytest.raises(DtypeError, match=r"Shared\.layers"):
+        type("Shared", (nn.Module,), {"layers": [value]})
+
+
+@pytest.mark.parametrize("value", [nn.Linear(1, 1), nn.Parameter([1.0])], ids=["module", "parameter"])
+@pytest.mark.parametrize("name", ["a.b", "", "parameters", "training", "to", "_buffers"])
+def test_a_name_that_is_taken_or_no_path_is_refused(value, name):
+    with pytest.raises(OptionError, match="another name"):
+        setattr(nn.Linear(1, 1), name, value)
+
+
+def test_a_module_may_be_the_forward_of_another():
+    model = nn.Module()
+    model.forward = nn.Linear(2, 3)
+    assert model(np.ones((1, 2), np.float32)).shape == (1, 3)
+    assert list(model.state_dict()) == ["forward.weight", "forward.bias"]
 
 
 def test_a_leaf_that_wants_a_gradient_must_be_a_parameter():

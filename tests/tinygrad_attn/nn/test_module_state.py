@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.tinygrad_attn.nn.models import IDS, Model, nodes_behind
 from tinygrad_attn import nn
-from tinygrad_attn.errors import CheckpointError, MutatedError, TinygradAttnError
+from tinygrad_attn.errors import CheckpointError, DtypeError, MutatedError, TinygradAttnError
 
 # --- state ---------------------------------------------------------------------------------------------------------
 
@@ -161,3 +161,60 @@ def test_state_of_any_tree_goes_round(module):
     assert list(state) == list(copied.state_dict())
     for name, values in copied.state_dict().items():
         np.testing.assert_array_equal(values, state[name])
+
+
+# --- what could leave a state half loaded -----------------------------------------------------------------------------
+
+
+def test_a_state_of_the_models_own_values_may_be_loaded_in_another_order():
+    first, second = nn.Parameter([1.0]), nn.Parameter([2.0])
+    model = nn.Module()
+    model.first, model.second = first, second
+    model.load_state_dict({"first": second.numpy(), "second": first.numpy()})
+    assert (first.item(), second.item()) == (2.0, 1.0)
+
+
+@pytest.mark.parametrize(("dtype", "values"), [(np.float16, [1e30]), (np.float32, [1e300]), (np.int8, [300])])
+def test_numbers_too_large_for_the_dtype_are_refused(dtype, values):
+    model = nn.Module()
+    model.register_buffer("table", np.ones(1, dtype))
+    with pytest.raises(CheckpointError, match=f"too large   table .*{np.dtype(dtype)}"):
+        model.load_state_dict({"table": values})
+    assert model.table == 1
+    if np.dtype(dtype).kind == "f":
+        assert model.load_state_dict({"table": [np.inf]}) and np.isinf(model.table).all()
+
+
+@pytest.mark.parametrize("state", [None, [("weight", 1.0)], nn.Linear(1, 1)], ids=["None", "pairs", "module"])
+def test_a_state_is_a_mapping(state):
+    with pytest.raises(DtypeError, match="mapping from paths to arrays"):
+        nn.Linear(1, 1).load_state_dict(state)
+
+
+# --- dtype, freezing --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_a_model_can_be_converted(dtype):
+    model = Model()
+    before = model.state_dict()
+    model.head.weight.grad = np.ones((5, 4), np.float32)
+    assert model.to(dtype) is model
+    for name, values in model.state_dict().items():
+        assert values.dtype == (dtype if before[name].dtype.kind == "f" else before[name].dtype)
+        np.testing.assert_allclose(values, before[name], rtol=1e-3)
+    assert model.head.weight is model.embedding.weight and model.head.weight.grad.dtype == dtype
+    model(IDS).sum().backward()
+    assert all(p.grad.dtype == dtype for p in model.parameters() if p.grad is not None)
+
+
+def test_a_model_is_converted_to_floating_numbers_only():
+    with pytest.raises(DtypeError, match="floating"):
+        nn.Linear(1, 1).to(np.int64)
+
+
+def test_a_model_can_be_frozen_and_thawed():
+    model = Model()
+    assert model.requires_grad_(False) is model and model.num_parameters() == 0
+    assert not model(IDS).requires_grad
+    assert model.requires_grad_().num_parameters() == Model().num_parameters()
