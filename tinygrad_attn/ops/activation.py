@@ -91,7 +91,7 @@ def hardswish(x: Any) -> Any:
     Source:
         Howard et al. (2019), arXiv:1905.02244, §5.2.
     """
-    return x * np.clip(x + 3.0, 0, 6) / 6.0
+    return x * (np.clip(x + 3.0, 0, 6) / 6.0)
 
 
 @hardswish.gradient("x", formula="dx = 0 for x ≤ −3, dy for x ≥ 3, (2x + 3)/6 ∘ dy between")
@@ -112,7 +112,7 @@ def sigmoid(x: Any) -> Any:
 
 @sigmoid.gradient("x", formula="dx = y(1 − y) ∘ dy")
 def _(g: Any, out: Any, x: Any) -> Any:
-    return g * out * (1.0 - out)
+    return g * out * sigmoid(-x)  # 1 − σ(x) = σ(−x), which keeps its digits where σ(x) rounds to 1
 
 
 @op(elementwise=True, domain=reals(low=-4.0, high=4.0))
@@ -130,7 +130,7 @@ def silu(x: Any) -> Any:
 @silu.gradient("x", formula="dx = (σ + x σ(1 − σ)) ∘ dy")
 def _(g: Any, out: Any, x: Any) -> Any:
     s = sigmoid(x)
-    return g * (s + x * s * (1.0 - s))
+    return g * (s + x * s * sigmoid(-x))
 
 
 @op(elementwise=True, domain=reals(low=-4.0, high=4.0))
@@ -175,7 +175,7 @@ def softsign(x: Any) -> Any:
 
 @softsign.gradient("x", formula="dx = dy / (1 + |x|)²")
 def _(g: Any, out: Any, x: Any) -> Any:
-    return g / np.square(1.0 + np.absolute(x))
+    return g / (1.0 + np.absolute(x)) / (1.0 + np.absolute(x))  # a square could overflow
 
 
 # --- written with those above ------------------------------------------------------------------------------------
@@ -254,6 +254,7 @@ def glu(x: Any, *, axis: int = -1) -> Any:
 
 _SQRT_HALF = math.sqrt(0.5)
 _NORMAL_PEAK = 1.0 / math.sqrt(2.0 * math.pi)
+_SETTLED = 100.0  # beyond ±this both forms are 0 or x to the last digit; a square or cube of it overflows nowhere
 
 
 def gelu_definition(x: Any) -> Any:
@@ -277,7 +278,8 @@ def gelu(x: Any) -> Any:
 
 @gelu.gradients("x", formula="dx = (Φ(x) + x φ(x)) ∘ dy, φ(x) = e^(−x²/2) / √2π")
 def _(g: Any, saved: Any, x: Any) -> Any:
-    return (g * (saved + x * (_NORMAL_PEAK * np.exp(-0.5 * x * x))),)
+    near = np.clip(x, -_SETTLED, _SETTLED)
+    return (g * (saved + x * (_NORMAL_PEAK * np.exp(-0.5 * near * near))),)
 
 
 _GELU_SCALE = math.sqrt(2.0 / math.pi)
@@ -291,13 +293,17 @@ def gelu_tanh(x: Any) -> Any:
     y = x/2 · (1 + tanh u),  u = √(2/π) (x + 0.044715 x³)
 
     Source:
-        Hendrycks and Gimpel (2016), arXiv:1606.08415, §2.
+        Hendrycks and Gimpel (2016), arXiv:1606.08415, §2. ½ (1 + tanh u) is computed as σ(2u), which is the same and
+        keeps its digits where it is small.
     """
-    return 0.5 * x * (1.0 + np.tanh(_GELU_SCALE * (x + _GELU_CUBIC * x * x * x)))
+    near = np.clip(x, -_SETTLED, _SETTLED)
+    return x * sigmoid(2.0 * _GELU_SCALE * (near + _GELU_CUBIC * near * near * near))
 
 
 @gelu_tanh.gradient("x", formula="dx = ½(1 + tanh u + x (1 − tanh² u) u′) ∘ dy")
 def _(g: Any, out: Any, x: Any) -> Any:
-    t = np.tanh(_GELU_SCALE * (x + _GELU_CUBIC * x * x * x))
-    slope = _GELU_SCALE * (1.0 + 3.0 * _GELU_CUBIC * x * x)
-    return g * 0.5 * (1.0 + t + x * (1.0 - t * t) * slope)
+    near = np.clip(x, -_SETTLED, _SETTLED)
+    twice_u = 2.0 * _GELU_SCALE * (near + _GELU_CUBIC * near * near * near)
+    slope = 2.0 * _GELU_SCALE * (1.0 + 3.0 * _GELU_CUBIC * near * near)
+    s = sigmoid(twice_u)
+    return g * (s + near * s * sigmoid(-twice_u) * slope)

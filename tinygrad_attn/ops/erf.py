@@ -47,7 +47,7 @@ def erf(x: Any) -> Any:
 
 @erf.gradient("x", formula="dx = 2/√π e^(−x²) ∘ dy")
 def _(g: Any, out: Any, x: Any) -> Any:
-    return g * (_SLOPE * np.exp(-x * x))
+    return g * _bell(x)
 
 
 @op(elementwise=True, domain=reals(low=-3.0, high=3.0))
@@ -61,7 +61,13 @@ def erfc(x: Any) -> Any:
 
 @erfc.gradient("x", formula="dx = −2/√π e^(−x²) ∘ dy")
 def _(g: Any, out: Any, x: Any) -> Any:
-    return -g * (_SLOPE * np.exp(-x * x))
+    return -g * _bell(x)
+
+
+def _bell(x: Any) -> Any:
+    """2/√π e^(−x²); beyond `_VANISHED` it is 0, and the square could overflow."""
+    near = np.clip(x, -_VANISHED, _VANISHED)
+    return _SLOPE * np.exp(-near * near)
 
 
 def _evaluated(x: Any, *, complement: bool) -> Any:

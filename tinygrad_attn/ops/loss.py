@@ -106,15 +106,18 @@ def cross_entropy(
     target = np.asarray(target)
     classes = logits.shape[-1]
     rows = logits.reshape(math.prod(logits.shape[:-1]), classes)  # (places, classes)
-    shifted = rows - np.max(rows, axis=-1, keepdims=True)
+    every, peak = np.arange(len(rows)), np.argmax(rows, axis=-1)  # (places,)
+    shifted = rows - rows[every, peak][:, None]
     e = np.exp(shifted)
-    total = e @ np.ones((classes, 1), e.dtype)  # (places, 1)
-    log_total = np.log(total)[:, 0]
-    probabilities = np.divide(e, total, out=e)
+    e[every, peak] = shifted[every, peak]  # 0, not 1: what is left of the sum may be tiny, and 1 + tiny is 1
+    rest = e @ np.ones(classes, e.dtype)  # (places,)
+    e[every, peak] += 1.0
+    log_total, doubt = np.log1p(rest), rest / (1.0 + rest)
+    probabilities = np.divide(e, 1.0 + rest[:, None], out=e)
     if weight is None and not label_smoothing and target.dtype.kind != "f":  # no need for a row of weights per place
         counted = counted_places("cross_entropy", logits.shape, target, ignore_index).reshape(-1)
         picked = np.where(counted, target.reshape(-1), 0)  # (places,)
-        losses = np.where(counted, log_total - shifted[np.arange(len(rows)), picked], 0.0).astype(logits.dtype)
+        losses = np.where(counted, log_total - shifted[every, picked], 0.0).astype(logits.dtype)
         number, kept = float(counted.sum()) or 1.0, (counted, picked)
     else:
         wanted, number = wanted_weights("cross_entropy", logits, target, weight, ignore_index, label_smoothing)
@@ -122,21 +125,27 @@ def cross_entropy(
         wanted_total = wanted.sum(axis=-1)  # (places,)
         seen = shifted if np.isfinite(shifted).all() else np.where(wanted == 0.0, 0.0, shifted)
         losses, kept = wanted_total * log_total - np.sum(wanted * seen, axis=-1), (wanted_total, wanted)
-    return reduced(losses.reshape(logits.shape[:-1]), reduction, number), (probabilities, number, *kept)
+    return reduced(losses.reshape(logits.shape[:-1]), reduction, number), (probabilities, peak, doubt, number, *kept)
 
 
 @cross_entropy.gradients("logits", formula="dlogits = (softmax(logits) − onehot(target)) / number of places")
 def _(g: Any, saved: Any, logits: Any, target: Any, *, reduction: str, **options: Any) -> Any:
-    probabilities, number, wanted_total, wanted = saved
+    probabilities, peak, doubt, number, wanted_total, wanted = saved
+    every = np.arange(len(peak))
     per_place = np.broadcast_to(np.reshape(g, (-1, 1)), (len(probabilities), 1))  # (places, 1)
     if reduction == "mean":
         per_place = per_place / number
     per_place = per_place.astype(logits.dtype)
     d_rows = probabilities * (per_place * wanted_total[:, None])
     if wanted.ndim == 1:  # the class that each place wants, and whether it counts
-        d_rows[np.arange(len(wanted)), wanted] -= per_place[:, 0] * wanted_total
+        d_rows[every, wanted] -= per_place[:, 0] * wanted_total
+        wanted_peak = np.where(wanted == peak, wanted_total, 0.0)
     else:
         d_rows -= per_place * wanted
+        wanted_peak = wanted[every, peak]
+    # Where the model is sure, p − 1 of the most likely class has lost its digits; doubt = 1 − p has not.
+    of_peak = per_place[:, 0] * ((wanted_total - wanted_peak) - doubt * wanted_total)
+    d_rows[every, peak] = np.where(doubt < 0.5, of_peak, d_rows[every, peak])
     return (d_rows.reshape(logits.shape),)
 
 

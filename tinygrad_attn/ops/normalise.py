@@ -9,13 +9,14 @@ import numpy as np
 from tinygrad_attn.domain import Chooser
 from tinygrad_attn.explain import broadcast_clash
 from tinygrad_attn.operation import op
+from tinygrad_attn.ops.reduce import centred
 
 
 def layer_norm_definition(x: Any, gain: Any, bias: Any, *, eps: float = 1e-5) -> Any:
     """Centre, divide by the standard deviation, scale and shift: what `layer_norm` must equal."""
-    centred = x - np.mean(x, axis=-1, keepdims=True)
-    variance = np.mean(centred * centred, axis=-1, keepdims=True)
-    return centred / np.sqrt(variance + eps) * gain + bias
+    from_mean = centred(x, -1)
+    variance = np.mean(from_mean * from_mean, axis=-1, keepdims=True)
+    return from_mean / np.sqrt(variance + eps) * gain + bias
 
 
 def _normalised(choose: Chooser) -> tuple[Any, ...]:
@@ -42,9 +43,10 @@ def layer_norm(x: Any, gain: Any, bias: Any, *, eps: float = 1e-5) -> Any:
         Ba, Kiros and Hinton (2016), arXiv:1607.06450, equation 4; the variance divides by d.
     """
     mean_of = np.full((x.shape[-1], 1), 1.0 / x.shape[-1], x.dtype)  # a product with it is a mean over the last axis
-    centred = x - x @ mean_of
-    inverse_std = 1.0 / np.sqrt((centred * centred) @ mean_of + eps)  # (..., 1)
-    normed = np.multiply(centred, inverse_std, out=centred)
+    from_mean = x - x @ mean_of
+    from_mean -= from_mean @ mean_of  # once more, as in `centred`: else equal elements would not give zeros
+    inverse_std = _inverse_rms(from_mean, mean_of, eps)  # (..., 1)
+    normed = np.multiply(from_mean, inverse_std, out=from_mean)
     out = normed * gain
     out = np.add(out, bias, out=out) if out.dtype == np.result_type(out, bias) else out + bias
     return out, (normed, inverse_std)
@@ -99,7 +101,7 @@ def rms_norm(x: Any, gain: Any, *, eps: float = 1e-5) -> Any:
         Zhang and Sennrich (2019), arXiv:1910.07467, equation 4.
     """
     mean_of = np.full((x.shape[-1], 1), 1.0 / x.shape[-1], x.dtype)  # a product with it is a mean over the last axis
-    inverse_rms = 1.0 / np.sqrt((x * x) @ mean_of + eps)  # (..., 1)
+    inverse_rms = _inverse_rms(x, mean_of, eps)  # (..., 1)
     normed = x * inverse_rms
     return normed * gain, (normed, inverse_rms)
 
@@ -113,6 +115,17 @@ def _(g: Any, saved: Any, x: Any, gain: Any, *, eps: float) -> Any:
     dgain = np.ones(g.size // width, g.dtype) @ weighted.reshape(-1, width)
     mean_weighted = (weighted * gain) @ mean_of  # (..., 1)
     return (g * gain - normed * mean_weighted) * inverse_rms, dgain
+
+
+def _inverse_rms(x: Any, mean_of: Any, eps: float) -> Any:
+    """1 / √(mean x² + eps) over the last axis: (..., d) -> (..., 1)."""
+    with np.errstate(over="ignore"):
+        mean_square = (x * x) @ mean_of
+    if np.isinf(mean_square).any():  # squares overflowed: divide by the largest element before, multiply afterwards
+        largest = np.maximum(np.max(np.absolute(x), axis=-1, keepdims=True), 1.0)
+        x = x / largest
+        return 1.0 / np.sqrt((x * x) @ mean_of + eps / largest / largest) / largest
+    return 1.0 / np.sqrt(mean_square + eps)
 
 
 def batch_norm(
@@ -135,10 +148,9 @@ def batch_norm(
     [[-1.0, -1.0], [1.0, 1.0]]
     """
     axes = all_but_channels(x.ndim)
-    mean = np.mean(x, axis=axes) if mean is None else mean
-    centred = x - _by_channel(mean, x.ndim)
-    variance = np.mean(np.square(centred), axis=axes) if variance is None else variance
-    normed = centred / _by_channel(np.sqrt(variance + eps), x.ndim)
+    from_mean = centred(x, axes) if mean is None else x - _by_channel(mean, x.ndim)
+    variance = np.mean(np.square(from_mean), axis=axes) if variance is None else variance
+    normed = from_mean / _by_channel(np.sqrt(variance + eps), x.ndim)
     scaled = normed if gain is None else normed * _by_channel(gain, x.ndim)
     return scaled if bias is None else scaled + _by_channel(bias, x.ndim)
 

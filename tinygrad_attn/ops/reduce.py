@@ -28,6 +28,15 @@ def reduced_axes(x: Any, axis: Axis) -> tuple[int, ...]:
     return tuple(range(x.ndim)) if axis is None or x.ndim == 0 else normalize_axis_tuple(axis, x.ndim)
 
 
+def centred(x: Any, axis: Axis) -> Any:
+    """`x` minus its mean over `axis`.
+
+    The mean is taken off twice: the first one is rounded, and beside it small differences would drown.
+    """
+    once = x - np.mean(x, axis=axis, keepdims=True)
+    return once - np.mean(once, axis=axis, keepdims=True)
+
+
 def count(x: Any, axis: Axis) -> int:
     """How many elements go into one result."""
     return int(np.prod([x.shape[i] for i in reduced_axes(x, axis)], dtype=int))
@@ -72,8 +81,7 @@ def var(x: Any, *, axis: Axis = None, keepdims: bool = False, correction: float 
 
 @var.gradient("x", formula="dxᵢ = 2 (xᵢ − x̄) / (n − c) · dy")
 def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool, correction: float) -> Any:
-    centred = x - np.mean(x, axis=axis, keepdims=True)
-    return spread(g, x, axis, keepdims) * 2.0 * centred / (count(x, axis) - correction)
+    return spread(g, x, axis, keepdims) * 2.0 * centred(x, axis) / (count(x, axis) - correction)
 
 
 @op(domain=distinct(), options=_SPREAD)
@@ -87,9 +95,8 @@ def std(x: Any, *, axis: Axis = None, keepdims: bool = False, correction: float 
 
 @std.gradient("x", formula="dxᵢ = (xᵢ − x̄) / ((n − c) y) · dy, and 0 where y = 0")
 def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool, correction: float) -> Any:
-    centred = x - np.mean(x, axis=axis, keepdims=True)
     per_element = g / (np.where(np.equal(out, 0), 1.0, out) * (count(x, axis) - correction))
-    return spread(np.where(np.equal(out, 0), 0.0, per_element), x, axis, keepdims) * centred
+    return spread(np.where(np.equal(out, 0), 0.0, per_element), x, axis, keepdims) * centred(x, axis)
 
 
 @implements(np.var)

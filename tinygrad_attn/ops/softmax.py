@@ -8,6 +8,7 @@ import numpy as np
 
 from tinygrad_attn.domain import any_axis, reals
 from tinygrad_attn.operation import op
+from tinygrad_attn.ops.choose import keep_where
 
 
 @op(floating=True, domain=reals(min_dims=1), options={"axis": any_axis})
@@ -45,8 +46,10 @@ def log_softmax(x: Any, *, axis: int = -1) -> Any:
     """
     peak = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     shifted = x - np.where(np.equal(peak, -np.inf), 0.0, peak)
-    total = np.sum(np.exp(shifted), axis=axis, keepdims=True)
-    return shifted - np.log(np.where(np.equal(total, 0.0), 1.0, total))
+    is_peak = np.equal(shifted, 0.0)
+    number = np.maximum(np.sum(is_peak, axis=axis, keepdims=True, dtype=x.dtype), 1.0)
+    rest = np.sum(keep_where(~is_peak, np.exp(shifted)), axis=axis, keepdims=True)
+    return shifted - (np.log(number) + np.log1p(rest / number))  # as in `logsumexp`: rest may be tiny
 
 
 @log_softmax.gradient("x", formula="dx = dy − softmax(x) Σ dy")
