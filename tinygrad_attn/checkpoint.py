@@ -10,10 +10,10 @@ import numpy as np
 
 from tinygrad_attn import rng
 from tinygrad_attn.errors import ArgumentError, DtypeError, GradientError
-from tinygrad_attn.functional import flatten, rebuild
 from tinygrad_attn.graph import NODE_NUMBERS, Gradient, Node, sweep
 from tinygrad_attn.modes import MODES, enable_grad
 from tinygrad_attn.operation import Operation, identity
+from tinygrad_attn.structure import flatten, rebuild
 from tinygrad_attn.tensor import Tensor, plain
 
 

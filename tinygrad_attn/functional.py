@@ -6,16 +6,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import reprlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tinygrad_attn.errors import GradientError, OptionError, ShapeError
+from tinygrad_attn.errors import ArgumentError, DtypeError, GradientError, OptionError, ShapeError
 from tinygrad_attn.graph import Gradient, sweep, topological_order
 from tinygrad_attn.modes import enable_grad, is_grad_enabled
 from tinygrad_attn.operation import identity
 from tinygrad_attn.outside import as_gradient
+from tinygrad_attn.structure import flatten, matching, rebuild, rebuild_each
 from tinygrad_attn.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -33,13 +35,14 @@ def gradients(
 
     Args:
         output: the tensor to differentiate.
-        inputs: a Tensor, or a list, tuple or dict of them; leaves or not.
+        inputs: a Tensor, or a list, tuple, dict or dataclass of them; leaves or not.
         upstream: ∂L/∂output, in the shape of output; may be left out if output holds one element.
         create_graph: record the computation of the gradients, so that they can be differentiated in turn.
         unused: what to do where an input does not influence the output: "raise" or "zeros".
     Returns:
         Tensors, in the structure of `inputs`.
     Raises:
+        ArgumentError: output is no Tensor.
         GradientError: output requires no gradient, or an input does not influence it (unless `unused` is "zeros").
         ShapeError: `upstream` has another shape than `output`.
 
@@ -50,10 +53,16 @@ def gradients(
     """
     if unused not in ("raise", "zeros"):
         raise OptionError(f"gradients: unused must be 'raise' or 'zeros'\n  given {unused!r}")
+    if not isinstance(output, Tensor):
+        raise ArgumentError(
+            f"gradients: the output must be one Tensor\n  given {reprlib.repr(output)}; vjp takes several"
+        )
     targets = flatten(inputs)
     for target in targets:
-        if not isinstance(target, Tensor) or not target.requires_grad:
-            raise GradientError("gradients: every input must be a Tensor with requires_grad=True")
+        if not _requires_grad(target):
+            raise GradientError(
+                f"gradients: every input must be a Tensor with requires_grad=True\n  given {reprlib.repr(target)}"
+            )
     found: dict[int, Gradient] = {}
     wanted = {id(target) for target in targets}
     if output.requires_grad or unused == "raise":
@@ -88,71 +97,6 @@ def _found_or_zeros(found: dict[int, Gradient], target: Tensor) -> Tensor:
     return Tensor(np.zeros(target.shape, target.dtype) if value is None else np.asarray(value))
 
 
-# --- structures ----------------------------------------------------------------------------------------------------
-
-
-def flatten(structure: Any) -> list[Any]:
-    """The leaves of nested lists, tuples and dicts, in order; None holds none, a list of numbers is one leaf."""
-    if structure is None:
-        return []
-    if isinstance(structure, dict):
-        return [leaf for value in structure.values() for leaf in flatten(value)]
-    if isinstance(structure, (list, tuple)) and not _is_numbers(structure):
-        return [leaf for value in structure for leaf in flatten(value)]
-    return [structure]
-
-
-def rebuild(structure: Any, leaves: Iterable[Any]) -> Any:
-    """`leaves` in the shape of `structure`."""
-    return _rebuild(structure, iter(leaves))
-
-
-def _rebuild(part: Any, remaining: Iterator[Any]) -> Any:
-    # Not a function inside `rebuild`: one that calls itself is a cycle, and would keep the leaves and their graph.
-    if part is None:
-        return None
-    if isinstance(part, dict):
-        return {key: _rebuild(value, remaining) for key, value in part.items()}
-    if isinstance(part, (list, tuple)) and not _is_numbers(part):
-        built = [_rebuild(value, remaining) for value in part]
-        return type(part)(*built) if hasattr(part, "_fields") else type(part)(built)
-    return next(remaining)
-
-
-def _rebuild_each(structures: Iterable[Any], leaves: Iterable[Any]) -> tuple[Any, ...]:
-    """`leaves` in the shape of one structure after the other."""
-    remaining = iter(leaves)
-    return tuple(rebuild(structure, remaining) for structure in structures)
-
-
-def _is_numbers(structure: Any) -> bool:
-    """Whether a list is an array written out, such as [[1.0, 2.0]], rather than a list of arrays."""
-    if isinstance(structure, (list, tuple)):
-        return len(structure) > 0 and all(_is_numbers(value) for value in structure)
-    return isinstance(structure, (int, float))
-
-
-def _matching(given: Any, like: Any, what: str) -> list[Any]:
-    """The leaves of `given`, which must have the structure of `like` and its shapes."""
-    if like is None:
-        return []
-    if isinstance(like, dict) and isinstance(given, dict) and given.keys() == like.keys():
-        return [leaf for key in like for leaf in _matching(given[key], like[key], what)]
-    if isinstance(like, (list, tuple)) and not _is_numbers(like):
-        if isinstance(given, (list, tuple)) and len(given) == len(like):
-            return [leaf for g, part in zip(given, like, strict=True) for leaf in _matching(g, part, what)]
-        raise ShapeError(f"{what}\n  expected {len(like)} parts, given {given!r}")
-    if isinstance(like, dict):
-        raise ShapeError(f"{what}\n  expected a dict with {', '.join(map(repr, like))}, given {given!r}")
-    if _shape(given) != _shape(like):
-        raise ShapeError(f"{what}\n  expected {_shape(like)}, given {_shape(given)}")
-    return [given]
-
-
-def _shape(leaf: Any) -> tuple[int, ...]:
-    return leaf.shape if isinstance(leaf, Tensor) else np.shape(leaf)
-
-
 # --- transforms ----------------------------------------------------------------------------------------------------
 
 
@@ -160,7 +104,7 @@ class _Traced:
     """`f` run on fresh variables: its output, the variables, and whether anything outside may ask for derivatives."""
 
     def __init__(
-        self, f: Function, args: Sequence[Any], argnums: Iterable[int], settings: dict[str, Any], has_aux: bool = False
+        self, f: Function, args: Sequence[Any], argnums: Sequence[int], settings: dict[str, Any], has_aux: bool = False
     ) -> None:
         self.output: Any
         self.aux: Any
@@ -168,23 +112,31 @@ class _Traced:
         self.variables: list[Tensor] = []
         linked = False
         fresh = list(args)
+        _check_range(argnums, len(args))
         with enable_grad():
             for number in argnums:
-                if not -len(args) <= number < len(args):
-                    raise OptionError(f"argnums names argument {number}\n  {len(args)} arguments were given")
                 leaves = flatten(args[number])
-                linked = linked or any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves)
-                fresh[number] = rebuild(args[number], variables := [_variable(leaf) for leaf in leaves])
+                linked = linked or any(_requires_grad(leaf) for leaf in leaves)
+                fresh[number] = rebuild(args[number], variables := [_variable(leaf, number) for leaf in leaves])
                 self.variables += variables
             result = f(*fresh, **settings)
-            self.output, self.aux = result if has_aux else (result, None)
-        self.outputs = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in flatten(self.output)]
+            self.output, self.aux = _pair(result) if has_aux else (result, None)
+        self.outputs = [_result(leaf) for leaf in flatten(self.output)]
         self._own = {id(variable) for variable in self.variables}
         self.outer = outside_records and (linked or self._reaches_others())
 
     def _reaches_others(self) -> bool:
         behind = topological_order(self.outputs, self._own)
         return any(tensor.node is None and id(tensor) not in self._own for tensor in behind)
+
+    def only_number(self) -> Tensor:
+        """The output, if it is one number and not, say, a dict of one."""
+        leaves = flatten(self.output)
+        if len(leaves) == 1 and leaves[0] is self.output and self.outputs[0].size == 1:
+            return self.outputs[0]
+        given = ", ".join(str(out.shape) for out in self.outputs) or "nothing"
+        kind = f" in a {type(self.output).__name__}" if leaves and leaves[0] is not self.output else ""
+        raise ShapeError(f"grad needs a function that returns one number\n  given {given}{kind}; use jacobian or vjp")
 
     def pull(self, upstreams: Sequence[Any], *, recorded: bool | None = None) -> list[Tensor]:
         """Gradients of the variables, one Tensor each; recorded if anything outside may ask for more."""
@@ -207,17 +159,56 @@ class _Traced:
         return rebuild(structure, [x.detach() if isinstance(x, Tensor) else x for x in flatten(structure)])
 
 
-def _variable(value: Any) -> Tensor:
+def _variable(value: Any, number: int) -> Tensor:
     """A variable to differentiate by, linked to `value` if that is part of an outer graph."""
     if _requires_grad(value):
         linked: Tensor = identity(value)
         linked.name = value.name
         return linked
-    return Tensor(value, requires_grad=True, name=getattr(value, "name", None))
+    try:
+        return Tensor(value, requires_grad=True, name=getattr(value, "name", None))
+    except DtypeError as error:
+        raise DtypeError(f"argument {number} holds {reprlib.repr(value)}: {error}") from None
+
+
+def _result(value: Any) -> Tensor:
+    try:
+        return value if isinstance(value, Tensor) else Tensor(value)
+    except DtypeError as error:
+        raise DtypeError(f"the function returned {reprlib.repr(value)}: {error}") from None
+
+
+def _pair(result: Any) -> tuple[Any, Any]:
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise ArgumentError(
+            f"has_aux=True needs a function that returns a pair (value, aux)\n  given {reprlib.repr(result)}"
+        )
+    return result[0], result[1]
 
 
 def _requires_grad(value: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
+
+
+def _positions(f: Function, argnums: Any) -> tuple[int, ...]:
+    """`argnums` as a tuple of positions; what is no function, or no position, is named where the transform is made."""
+    if not callable(f):
+        raise ArgumentError(f"expected a function to differentiate\n  given {reprlib.repr(f)}")
+    numbers = tuple(argnums) if isinstance(argnums, Sequence) else (argnums,)
+    if not all(isinstance(number, (int, np.integer)) and not isinstance(number, bool) for number in numbers):
+        raise ArgumentError(f"argnums must be a position, or a tuple of them\n  given {argnums!r}")
+    return numbers
+
+
+def _check_range(numbers: Sequence[int], count: int) -> None:
+    for number in numbers:
+        if not -count <= number < count:
+            raise OptionError(
+                f"argnums names argument {number}\n"
+                f"  {count} arguments were given by position; those given by keyword are not differentiated by"
+            )
+    if len({number % count for number in numbers}) < len(numbers):
+        raise OptionError(f"argnums names an argument twice\n  given {tuple(numbers)} for {count} arguments")
 
 
 def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
@@ -225,26 +216,25 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, *, has_aux: bo
 
     Args:
         f: returns one number; with `has_aux`, a pair of it and of anything else worth knowing.
-        argnums: a position, or several; each argument may be an array, a Tensor, or a list, tuple or dict of them.
-            An argument that f does not use has a gradient of zeros.
+        argnums: a position, or several; each argument may be an array, a Tensor, or a list, tuple, dict or dataclass
+            of them. An argument that f does not use has a gradient of zeros.
         has_aux: whether f returns such a pair; the value is then the pair as well.
     Returns:
         A function of the same arguments; it returns (value, gradient), the gradient in the argument's structure.
     Raises:
+        ArgumentError: f is no function, `argnums` are no positions, or with `has_aux` f returns no pair.
+        OptionError: `argnums` names an argument that was not given, or one twice.
         ShapeError: f returns more than one number.
         DtypeError: an argument to differentiate by holds whole numbers or booleans.
     """
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = _positions(f, argnums)
 
     def evaluate(*args: Any, **settings: Any) -> tuple[Any, Any]:
         traced = _Traced(f, args, numbers, settings, has_aux)
-        if len(traced.outputs) != 1 or traced.outputs[0].size != 1:
-            given = ", ".join(str(out.shape) for out in traced.outputs) or "nothing"
-            raise ShapeError(f"grad needs a function that returns one number\n  given {given}; use jacobian or vjp")
-        out = traced.outputs[0]
-        grads = _rebuild_each([args[number] for number in numbers], traced.pull([np.ones(out.shape, out.dtype)]))
+        out = traced.only_number()
+        grads = rebuild_each([args[number] for number in numbers], traced.pull([np.ones(out.shape, out.dtype)]))
         value = traced.shown((out, traced.aux) if has_aux else out)
-        return value, grads[0] if isinstance(argnums, int) else grads
+        return value, grads if isinstance(argnums, Sequence) else grads[0]
 
     return evaluate
 
@@ -277,11 +267,11 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Function]:
     >>> [x.item() for x in pull(1.0)]
     [3.0, 2.0]
     """
-    traced = _Traced(f, args, range(len(args)), {})
+    traced = _Traced(f, args, _positions(f, range(len(args))), {})
 
     def pull(upstream: Any) -> tuple[Any, ...]:
-        leaves = _matching(upstream, traced.output, "upstream must have the structure and the shapes of the output")
-        return _rebuild_each(args, traced.pull(leaves))
+        leaves = matching(upstream, traced.output, "upstream must have the structure and the shapes of the output")
+        return rebuild_each(args, traced.pull(leaves))
 
     return traced.shown(traced.output), pull
 
@@ -295,13 +285,21 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
     >>> out.item(), change.item()
     (9.0, 6.0)
     """
-    traced = _Traced(f, args, range(len(args)), {})
+    if not isinstance(args, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise ArgumentError(
+            "jvp takes the arguments as a list or a tuple, and the tangents likewise\n"
+            f"  given {type(args).__name__} and {type(tangents).__name__}; of one argument, jvp(f, [x], [t])"
+        )
     if len(tangents) != len(args):
         raise ShapeError(f"jvp needs one tangent per argument\n  expected {len(args)}, given {len(tangents)}")
+    traced = _Traced(f, args, _positions(f, range(len(args))), {})
     mismatch = "a tangent must have the structure and the shapes of its argument"
-    directions = [leaf for t, arg in zip(tangents, args, strict=True) for leaf in _matching(t, arg, mismatch)]
+    directions = [leaf for t, arg in zip(tangents, args, strict=True) for leaf in matching(t, arg, mismatch)]
     outer = traced.outer or (is_grad_enabled() and any(_requires_grad(direction) for direction in directions))
-    upstreams = [Tensor(np.zeros(out.shape, out.dtype), requires_grad=True) for out in traced.outputs]
+    upstreams = [  # whole numbers do not change; that is said in floating zeros
+        Tensor(np.zeros(out.shape, out.dtype if out.dtype.kind in "fc" else np.float64), requires_grad=True)
+        for out in traced.outputs
+    ]
     pulled = traced.pull(upstreams, recorded=True)
     changes = gradients(_dot(pulled, directions), upstreams, create_graph=outer, unused="zeros")
     return traced.shown(traced.output, outer), rebuild(traced.output, changes)
@@ -329,7 +327,7 @@ def jacobian(f: Function, argnums: int | Sequence[int] = 0) -> Function:
     >>> jacobian(lambda x: x * x)([1.0, 2.0]).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = _positions(f, argnums)
 
     def evaluate(*args: Any, **settings: Any) -> Any:
         traced = _Traced(f, args, numbers, settings)
@@ -341,8 +339,8 @@ def jacobian(f: Function, argnums: int | Sequence[int] = 0) -> Function:
                 upstreams[position][index] = 1.0
                 rows.append(traced.pull(upstreams))
             matrices = [_stacked([row[k] for row in rows], out, x) for k, x in enumerate(traced.variables)]
-            block = _rebuild_each([args[number] for number in numbers], matrices)
-            blocks.append(block[0] if isinstance(argnums, int) else block)
+            block = rebuild_each([args[number] for number in numbers], matrices)
+            blocks.append(block if isinstance(argnums, Sequence) else block[0])
         return rebuild(traced.output, blocks)
 
     return evaluate
@@ -372,6 +370,6 @@ def hvp(f: Function, x: Any, v: Any) -> Any:
     >>> hvp(lambda x: (x**3).sum(), [1.0, 2.0], [1.0, 0.0]).tolist()
     [6.0, 0.0]
     """
-    leaves = _matching(v, x, "v must have the structure and the shapes of x")
+    leaves = matching(v, x, "v must have the structure and the shapes of x")
     directions = [leaf if isinstance(leaf, Tensor) else np.asarray(leaf) for leaf in leaves]
     return grad(lambda y: _dot(flatten(grad(f)(y)), directions))(x)

@@ -22,11 +22,11 @@ from tinygrad_attn import rng
 from tinygrad_attn.diagnose.explanation import at, first_place, label
 from tinygrad_attn.domain import RandomChooser
 from tinygrad_attn.errors import CheckError, GradientMismatch, NotDifferentiableError, OptionError, TinygradAttnError
-from tinygrad_attn.functional import flatten, rebuild
 from tinygrad_attn.gradcheck_compare import Check, FlatFunction, Variable
 from tinygrad_attn.gradcheck_culprit import culprit
 from tinygrad_attn.gradcheck_report import Array, Found, GradcheckReport, OperationCheck, kink_text, mismatch_text
 from tinygrad_attn.operation import Operation
+from tinygrad_attn.structure import flatten, rebuild
 from tinygrad_attn.tensor import Tensor, plain
 
 

@@ -13,6 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import tinygrad_attn as ta
 from tests.inputs import variable
+from tinygrad_attn import nn
+from tinygrad_attn.errors import ArgumentError, DtypeError, OptionError, ShapeError
 
 Array = np.ndarray[Any, Any]
 
@@ -198,6 +200,10 @@ def test_variables_carry_the_names_of_the_arguments() -> None:
     assert seen == ["speed", "speed"]
 
 
+def product(x: Any, y: Any) -> Any:
+    return x * y
+
+
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
@@ -220,12 +226,44 @@ def test_shapes_that_do_not_fit_are_typed_errors(call: Callable[[], Any], words:
         call()
 
 
-def test_other_mistakes_are_typed_errors_too() -> None:
-    with pytest.raises(ta.errors.OptionError, match="argnums names argument 2\n  1 arguments were given"):
-        ta.grad(lambda x: x, argnums=2)(1.0)
-    with pytest.raises(ta.errors.DtypeError, match=r"write 1\.0 for 1"):
-        ta.grad(lambda x: x * 2.0)(1)
-    assert ta.grad(lambda x, n: x**n)(2.0, 3).item() == 12.0  # an int that nobody differentiates by is fine
-    with pytest.raises(ZeroDivisionError):  # what f raises arrives as it is
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: ta.grad(3), ArgumentError, "expected a function to differentiate\n  given 3"),
+        (lambda: ta.jacobian(None), ArgumentError, "given None"),
+        (lambda: ta.vjp(3, 1.0), ArgumentError, "given 3"),
+        (lambda: ta.jvp(3, [1.0], [1.0]), ArgumentError, "given 3"),
+        (lambda: ta.hvp(3, 1.0, 1.0), ArgumentError, "given 3"),
+        (lambda: ta.grad(product, "x"), ArgumentError, "argnums must be a position.*\n  given 'x'"),
+        (lambda: ta.grad(product, 0.0), ArgumentError, "given 0.0"),
+        (lambda: ta.grad(product, True), ArgumentError, "given True"),
+        (lambda: ta.grad(product, (0, 0))(1.0, 2.0), OptionError, r"twice\n  given \(0, 0\) for 2"),
+        (lambda: ta.jacobian(product, (1, -1))(1.0, 2.0), OptionError, "twice"),
+        (lambda: ta.grad(product, 2)(1.0, 2.0), OptionError, "names argument 2\n  2 arguments were given by position"),
+        (lambda: ta.grad(product)(x=1.0, y=2.0), OptionError, "0 arguments were given by position"),
+        (lambda: ta.grad(np.tanh, has_aux=True)(1.0), ArgumentError, r"a pair \(value, aux\)\n  given Tensor"),
+        (lambda: ta.grad(np.tanh, has_aux=True)([1.0, 2.0]), ArgumentError, "given Tensor"),
+        (lambda: ta.grad(lambda x: {"loss": x})(1.0), ShapeError, r"one number\n  given \(\) in a dict"),
+        (lambda: ta.grad(lambda x: "a word")(1.0), DtypeError, "the function returned 'a word'"),
+        (lambda: ta.grad(product, 1)(1.0, {"w": 1.0, "kind": "relu"}), DtypeError, "argument 1 holds 'relu'"),
+        (lambda: ta.grad(np.tanh)(nn.Linear(2, 2)), DtypeError, "argument 0 holds Linear"),
+        (lambda: ta.grad(np.tanh)(1), DtypeError, r"argument 0 holds 1: .*\n.*write 1\.0 for 1"),
+        (lambda: ta.jvp(np.tanh, 1.0, 1.0), ArgumentError, r"of one argument, jvp\(f, \[x\], \[t\]\)"),
+        (lambda: ta.jvp(product, *np.ones((2, 2))), ArgumentError, "given ndarray and ndarray"),
+        (lambda: ta.jvp(np.tanh, [1.0], [None]), DtypeError, r"expected numbers of shape \(\), given None"),
+        (lambda: ta.jvp(np.tanh, [1.0], [1j]), DtypeError, r"expected numbers of shape \(\), given 1j"),
+        (lambda: ta.vjp(np.tanh, 1.0)[1]("1.0"), DtypeError, "given '1.0'"),
+        (lambda: ta.hvp(np.tanh, 1.0, [[1.0], [1.0, 2.0]]), DtypeError, "v must have"),
+    ],
+)
+def test_other_mistakes_are_typed_errors_too(call: Callable[[], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
+    assert ta.is_grad_enabled()
+
+
+def test_what_nobody_differentiates_by_may_be_anything_and_what_f_raises_arrives_as_it_is() -> None:
+    assert ta.grad(lambda x, n, word: x**n)(2.0, 3, "word").item() == 12.0
+    with pytest.raises(ZeroDivisionError):
         ta.grad(lambda x: 1 / 0)(1.0)
     assert ta.is_grad_enabled()

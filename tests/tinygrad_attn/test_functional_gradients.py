@@ -74,3 +74,12 @@ def test_only_the_paths_that_lead_to_the_inputs_are_walked() -> None:
     y.backward()
     assert ran == ["rule"]
     del ta.OPERATIONS[f"{watched.__module__}.watched"]
+
+
+def test_what_is_no_tensor_is_named() -> None:
+    x = ta.Tensor([1.0, 2.0], requires_grad=True)
+    for output in (3.0, [x], np.ones(2)):
+        with pytest.raises(ta.errors.ArgumentError, match="the output must be one Tensor\n  given"):
+            ta.gradients(output, x)  # type: ignore[arg-type]
+    with pytest.raises(ta.errors.GradientError, match=r"every input must be a Tensor .*\n  given array"):
+        ta.gradients(x.sum(), [x, np.ones(2)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import tinygrad_attn as ta
-from tinygrad_attn.functional import flatten, rebuild
+from tinygrad_attn.structure import flatten, rebuild
 
 
 class Layer(NamedTuple):
@@ -36,6 +38,56 @@ def test_arguments_may_be_nested_structures() -> None:
     both = ta.grad(f, argnums=(0, 1))(parameters, x)
     assert_array_equal(both[1].numpy(), [6.0, 6.0])
     assert_array_equal(both[0]["layers"][1].weight.numpy(), [[6.0, 9.0], [6.0, 9.0]])
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    weight: Any
+    bias: Any = None
+    total: Any = dataclasses.field(init=False, default=2.0)
+
+
+def test_dataclasses_and_kinds_of_dicts_keep_their_kind() -> None:
+    x = collections.OrderedDict(one=State(np.array([1.0, 2.0])), two=collections.defaultdict(list, w=3.0))
+
+    def f(s: Any) -> Any:
+        return (s["one"].weight ** 2).sum() * s["two"]["w"] * s["one"].total
+
+    slope = ta.grad(f)(x)
+    assert type(slope) is collections.OrderedDict and type(slope["two"]) is collections.defaultdict
+    assert type(slope["one"]) is State and slope["one"].bias is None
+    assert_array_equal(slope["one"].weight.numpy(), [12.0, 24.0])
+    assert (slope["one"].total.item(), slope["two"]["w"].item()) == (15.0, 10.0)
+    assert x["one"].total == 2.0  # what was given stays as it was
+    curved = ta.hvp(f, x, x)  # Euler: f has degree 4, so that its Hessian times x is three times its gradient
+    assert_array_equal(curved["one"].weight.numpy(), [36.0, 72.0])
+    out, pull = ta.vjp(lambda w: State(w * 2.0, w.sum()), np.array([1.0, 2.0]))
+    assert type(out) is State
+    assert_array_equal(pull(dataclasses.replace(out, weight=np.ones(2), bias=1.0))[0].numpy(), [3.0, 3.0])
+    with pytest.raises(ta.errors.ShapeError, match=r"expected a State with 'weight', 'bias', 'total', given 1\.0"):
+        pull(1.0)
+
+
+def test_outputs_that_are_whole_numbers_or_constants_do_not_change() -> None:
+    x = np.array([1.0, 3.0])
+
+    def f(x: Any) -> Any:
+        return {"y": x * 2.0, "where": np.argmax(x), "above": x > 2.0, "one": np.float32(1.0), "none": None}
+
+    out, change = ta.jvp(f, [x], [np.ones(2)])
+    assert (out["where"], out["above"].tolist(), out["one"], out["none"]) == (1, [False, True], 1.0, None)
+    assert {key: part if part is None else part.tolist() for key, part in change.items()} == {
+        "y": [2.0, 2.0],
+        "where": 0.0,
+        "above": [0.0, 0.0],
+        "one": 0.0,
+        "none": None,
+    }
+    assert change["one"].dtype == np.float32
+    slope = ta.jacobian(f)(x)
+    assert slope["where"].tolist() == [0.0, 0.0]
+    upstream = {"y": np.ones(2), "where": 5, "above": np.ones(2), "one": 7.0, "none": None}
+    assert ta.vjp(f, x)[1](upstream)[0].tolist() == [2.0, 2.0]
 
 
 def test_flatten_and_rebuild_are_inverse() -> None:
