@@ -77,6 +77,13 @@ examples:
   tinygrad-attn backward self --out backward.html
 
 The same examples as for `tinygrad-attn graph`. The folder of FILE must exist.""",
+    "exercise": """\
+examples:
+  tinygrad-attn exercise
+  tinygrad-attn exercise softmax
+
+The first call writes DIR/NAME.py with the formula and an empty rule; from then
+on the rule is tried on drawn inputs. Exit code 1 means: not right yet.""",
     "gradcheck": """\
 examples:
   tinygrad-attn gradcheck
@@ -178,6 +185,10 @@ def parser() -> argparse.ArgumentParser:
     backward.add_argument(
         "--out", metavar="FILE", type=Path, help="a page (.html) or text (.txt); prints it if left out"
     )
+
+    exercise = _command(commands, "exercise", "write a gradient yourself and see the smallest input where it fails")
+    exercise.add_argument("name", nargs="?", metavar="NAME", help="which one (lists them all)")
+    exercise.add_argument("--dir", metavar="DIR", type=_folder, default="exercises", help="your files (%(default)s)")
 
     gradcheck = _command(commands, "gradcheck", "compare gradient rules with numerical derivatives")
     gradcheck.add_argument("operations", nargs="*", metavar="OP", help="names of operations (all)")
