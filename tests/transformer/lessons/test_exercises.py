@@ -107,10 +107,11 @@ def test_a_known_mistake_is_named_beside_a_small_input_on_which_it_fails(
     exercise: Exercise, parameter: str, mistake: Any
 ) -> None:
     verdict = check_rule(exercise, parameter, mistake.rules[parameter])
-    assert not verdict.passed and verdict.mistake is mistake
-    assert verdict.case is not None and sum(array.size for array in verdict.case.inputs) <= 10
-    given = ask(mistake.rules[parameter], verdict.case)
-    expected = RIGHT[exercise.name, parameter](verdict.case.upstream, verdict.case.out, *verdict.case.inputs)
+    assert verdict.failure is not None and verdict.failure.mistake is mistake
+    case = verdict.failure.case
+    assert sum(array.size for array in case.inputs) <= 10
+    given = ask(mistake.rules[parameter], case)
+    expected = RIGHT[exercise.name, parameter](case.upstream, case.out, *case.inputs)
     assert given.value is None or given.value.shape != expected.shape or not np.allclose(given.value, expected)
     told = say(exercise, verdict)
     assert mistake.name in told and max(map(len, told.splitlines())) <= 80
@@ -134,12 +135,13 @@ def test_general_mistakes_are_named_too(name: str, parameter: str, wrong: Any, n
         return wrong(lambda upstream: rule(upstream, out, *inputs), g)
 
     verdict = check_rule(EXERCISES[name], parameter, mistaken)
-    assert verdict.mistake is not None and verdict.mistake.name == named
+    assert verdict.failure is not None and verdict.failure.mistake is not None
+    assert verdict.failure.mistake.name == named
 
 
 def test_an_unknown_mistake_is_shown_without_a_guess() -> None:
     verdict = check_rule(EXERCISES["softmax"], "scores", lambda g, out, s: 1.37 * g + s)
-    assert not verdict.passed and verdict.mistake is None
+    assert verdict.failure is not None and verdict.failure.mistake is None
     assert "looks like" not in say(EXERCISES["softmax"], verdict)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
@@ -35,34 +35,45 @@ _SETTINGS = settings(
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
-    """What became of one rule.
+class Failure:
+    """Where a rule fails.
 
     Args:
-        parameter: the input whose gradient it is.
-        tried: on how many cases it was right before one failed, or on how many in all.
-        case: the smallest on which it fails; None if it is right.
+        case: the smallest input on which it does.
         answer: what it gave there.
         right: what it should have given.
         mistake: what it looks like; None if it looks like nothing known.
     """
 
+    case: Case
+    answer: Answer
+    right: Array
+    mistake: Mistake | None
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What became of one rule.
+
+    Args:
+        parameter: the input whose gradient it is.
+        tried: on how many drawn inputs it was right.
+        failure: where it was not; None if it never failed.
+    """
+
     parameter: str
     tried: int
-    case: Case | None = None
-    answer: Answer | None = None
-    right: Array | None = None
-    mistake: Mistake | None = None
+    failure: Failure | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether no case was found on which it fails."""
-        return self.case is None
+        """Whether no input was found on which it fails."""
+        return self.failure is None
 
     @property
     def written(self) -> bool:
         """Whether there is anything to judge yet."""
-        return self.answer is None or self.answer.problem != NOT_WRITTEN
+        return self.failure is None or self.failure.answer.problem != NOT_WRITTEN
 
 
 @st.composite
@@ -82,32 +93,27 @@ def check_rule(exercise: Exercise, parameter: str, rule: Rule, file: str | None 
         rule: `(g, out, *inputs) -> gradient`.
         file: the reader's file, to name the line on which it stumbled.
     """
-    seen: list[tuple[Case, Answer]] = []
+    right_ones = 0
+    last: Case | None = None
 
     def fails(case: Case) -> bool:
-        answer = ask(rule, case, file)
-        seen.append((case, answer))
-        return not answer.agrees(exercise.gradient_of(parameter, case))
+        nonlocal right_ones, last
+        last = case
+        right = ask(rule, case, file).agrees(exercise.gradient_of(parameter, case))
+        right_ones += right
+        return not right
 
     try:
-        smallest = find(cases(exercise), fails, settings=_SETTINGS)
+        case = find(cases(exercise), fails, settings=_SETTINGS)
+        answer = ask(rule, case, file)
     except NoSuchExample:
-        return Verdict(parameter, len(seen))
+        return Verdict(parameter, right_ones)
     except Flaky:
-        return _changing(exercise, parameter, seen)
-    answer, right = ask(rule, smallest, file), exercise.gradient_of(parameter, smallest)
-    first = next(number for number, (case, given) in enumerate(seen) if not _agrees(exercise, parameter, case, given))
-    return Verdict(parameter, first, smallest, answer, right, recognise(exercise, parameter, rule))
-
-
-def _agrees(exercise: Exercise, parameter: str, case: Case, answer: Answer) -> bool:
-    return answer.agrees(exercise.gradient_of(parameter, case))
-
-
-def _changing(exercise: Exercise, parameter: str, seen: Sequence[tuple[Case, Answer]]) -> Verdict:
-    case = seen[-1][0]
-    problem = Answer(problem="gives another gradient when it is asked the same again")
-    return Verdict(parameter, 0, case, problem, exercise.gradient_of(parameter, case))
+        if last is None:
+            raise
+        case, answer = last, Answer(problem="gives another gradient when it is asked the same again")
+    failure = Failure(case, answer, exercise.gradient_of(parameter, case), recognise(exercise, parameter, rule))
+    return Verdict(parameter, right_ones, failure)
 
 
 def ask(rule: Rule, case: Case, file: str | None = None) -> Answer:

@@ -18,28 +18,24 @@ DERIVATIONS = "docs/derivations.md"
 def say(exercise: Exercise, verdict: Verdict) -> str:
     """One rule's verdict: the smallest failure and what it looks like, or the rule itself once it is right."""
     name = f"d_{verdict.parameter}"
-    if verdict.passed:
+    if verdict.failure is None:
         return f"✓ {name}: right on {verdict.tried} drawn inputs\n    {exercise.formulas[verdict.parameter]}"
     if not verdict.written:
         return f"– {name} is not written yet"
-    assert verdict.case is not None and verdict.answer is not None and verdict.right is not None
+    case, answer, right = verdict.failure.case, verdict.failure.answer, verdict.failure.right
     lines = [f"✗ {name} is wrong; the smallest input on which it fails:", ""]
-    shown = dict(zip(exercise.parameters, verdict.case.inputs, strict=True))
-    shown |= {"out": verdict.case.out, "g": verdict.case.upstream}
-    lines += _arrays(shown)
+    lines += _arrays({**dict(zip(exercise.parameters, case.inputs, strict=True)), "out": case.out, "g": case.upstream})
     lines.append("")
-    if verdict.answer.value is None:
-        lines += _arrays({"right": verdict.right})
-        lines += _filled(f"yours {verdict.answer.problem}", 4)
-        if verdict.answer.line:
-            lines.append(fit(f"      {verdict.answer.line}"))
+    if answer.value is None:
+        lines += [*_arrays({"right": right}), *_filled(f"yours {answer.problem}", 4)]
+        lines += [fit(f"      {answer.line}")] if answer.line else []
     else:
-        lines += _arrays({"yours": verdict.answer.value, "right": verdict.right})
-        if verdict.answer.value.shape != verdict.right.shape:
-            came, wanted = verdict.answer.value.shape, verdict.right.shape
-            lines += _filled(f"yours has the shape {came}; {verdict.parameter} has {wanted}", 4)
-    if verdict.mistake is not None:
-        lines += ["", *_filled(f"It looks like this: {verdict.mistake.name}.", 4), *_filled(verdict.mistake.says, 4)]
+        lines += _arrays({"yours": answer.value, "right": right})
+        if answer.value.shape != right.shape:
+            lines += _filled(f"yours has the shape {answer.value.shape}; {verdict.parameter} has {right.shape}", 4)
+    if verdict.failure.mistake is not None:
+        mistake = verdict.failure.mistake
+        lines += ["", *_filled(f"It looks like this: {mistake.name}.", 4), *_filled(mistake.says, 4)]
     lines += ["", f"    {DERIVATIONS}, section {exercise.section}, derives the rule."]
     return "\n".join(lines)
 
