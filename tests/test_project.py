@@ -176,7 +176,7 @@ def test_each_extra_brings_what_it_is_named_for(pyproject: dict[str, Any]) -> No
     assert brought == {
         "render": {"pygraphviz"},
         "plot": {"matplotlib"},
-        "lesson": {"tinygrad-attn[plot,io]", "rich", "jinja2", "latex2mathml", "babel", "threadpoolctl"},
+        "lesson": {"tinygrad-attn[plot,io]", "rich", "jinja2", "latex2mathml", "babel", "threadpoolctl", "hypothesis"},
         "io": {"safetensors"},
         "tokenizers": {"tokenizers"},
         "mpi": {"mpi4py", "mpich"},
