@@ -181,7 +181,8 @@ def test(arguments: "list[str]") -> int:
     pytest = [python, "-m", "pytest"]
     if arguments:
         return call([*pytest, *arguments])
-    doctests = call([*pytest, "--doctest-modules", "--quiet", *PACKAGES])
+    # tinygrad_attn.scipy is passed over where its extra is not installed.
+    doctests = call([*pytest, "--doctest-modules", "--doctest-ignore-import-errors", "--quiet", *PACKAGES])
     tests = call(pytest)
     if doctests:
         say("the doctests failed: see above, before the tests")

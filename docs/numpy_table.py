@@ -47,6 +47,7 @@ They write into an array, which a recorded graph cannot follow; they raise an `I
 def page() -> str:
     """The text of docs/numpy.md."""
     named = {numpy_name(f): g for f, g in IMPLEMENTATIONS.items() if f is not operator.getitem}
+    named = {name: g for name, g in named.items() if not name.startswith("scipy.")}
     plain = {numpy_name(function) for function in PLAIN_FUNCTIONS}
     rules = {name: f for name, f in named.items() if isinstance(f, ta.Operation)}
     rows = [f"| `{name}` | {gradients_of(f)} |" for name, f in sorted(rules.items())]

@@ -179,6 +179,7 @@ def test_each_extra_brings_what_it_is_named_for(pyproject: dict[str, Any]) -> No
         "lesson": {"tinygrad-attn[plot,io]", "rich", "jinja2", "latex2mathml", "babel", "threadpoolctl", "hypothesis"},
         "io": {"safetensors"},
         "tokenizers": {"tokenizers"},
+        "scipy": {"scipy"},
         "mpi": {"mpi4py", "mpich"},
         "bench": peers,
         "parity": peers,

@@ -364,7 +364,9 @@ def _is_users_own(function: Callable[..., Any]) -> bool:
 
 def _register(operation: Operation, numpy_functions: tuple[Callable[..., Any], ...]) -> Operation:
     implements(*numpy_functions)(operation)
-    OPERATIONS[operation.name if operation.built_in else f"{operation.__module__}.{operation.name}"] = operation
+    home = operation.__module__
+    own = operation.built_in and not home.startswith("tinygrad_attn.scipy.")
+    OPERATIONS[operation.name if own else f"{home}.{operation.name}"] = operation
     return operation
 
 

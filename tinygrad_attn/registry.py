@@ -9,6 +9,8 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from tinygrad_attn.errors import UnsupportedFunctionError
 
 if TYPE_CHECKING:
@@ -104,6 +106,8 @@ def unsupported(numpy_function: Callable[..., Any]) -> str:
     hint = (
         f"{nearest[0]} is the nearest function that has one" if nearest else "docs/numpy.md lists those that have one"
     )
+    if name.startswith("scipy."):
+        hint = "`import tinygrad_attn.scipy` brings the rules of those that docs/scipy.md lists"
     return (
         f"{name} has no gradient rule for a Tensor\n"
         f"  {hint}; for plain values without a gradient, call {name}(tensor.numpy())"
@@ -112,12 +116,15 @@ def unsupported(numpy_function: Callable[..., Any]) -> str:
 
 def supported_names() -> Iterable[str]:
     """Names of the NumPy functions that accept a Tensor."""
-    return {numpy_name(function) for function in IMPLEMENTATIONS.keys() - REFUSED if function.__name__ != "getitem"}
+    names = {numpy_name(function) for function in IMPLEMENTATIONS.keys() - REFUSED if function.__name__ != "getitem"}
+    return {name for name in names if not name.startswith("scipy.")}
 
 
 def numpy_name(function: Callable[..., Any]) -> str:
-    """What users write for a NumPy function, such as "np.linalg.norm"."""
+    """What users write for a NumPy function, such as "np.linalg.norm", or for a ufunc of SciPy."""
     if isinstance(function, types.MethodDescriptorType):
         return f"ndarray.{function.__name__}"
-    home = getattr(function, "__module__", None) or "numpy"
+    home = getattr(function, "__module__", None) or "numpy"  # a ufunc does not tell
+    if isinstance(function, np.ufunc) and getattr(np, function.__name__, None) is not function:
+        return f"scipy.special.{function.__name__}"
     return f"{home.replace('numpy', 'np', 1)}.{function.__name__}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 
 from tinygrad_attn import OPERATIONS, Operation, Tensor
 from tinygrad_attn.domain import Shape, keep_away
+
+with contextlib.suppress(ImportError):  # SciPy is an extra; its operations promise the same (tests/tinygrad_attn/scipy)
+    import tinygrad_attn.scipy  # noqa: F401 (for what it registers)
 
 T = TypeVar("T")
 Array = np.ndarray[Any, Any]
