@@ -195,7 +195,8 @@ STATED = re.compile(
 
 
 def test_every_choice_that_a_docstring_states_has_a_row() -> None:
-    stating = {name for name, operation in BUILT_IN.items() if STATED.search(operation.__doc__ or "")}
+    own = {name: f for name, f in BUILT_IN.items() if "." not in name}  # SciPy's have rows in tests/tinygrad_attn/scipy
+    stating = {name for name, operation in own.items() if STATED.search(operation.__doc__ or "")}
     assert len(stating) >= 20
     assert stating <= {point.operation.name for point in POINTS}
 

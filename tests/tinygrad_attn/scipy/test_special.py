@@ -106,6 +106,26 @@ def test_xlogy_is_0_where_x_is_and_sends_no_nan() -> None:
     np.testing.assert_array_equal(y.grad, [0.0, 2.0])
 
 
+INFINITE: dict[str, tuple[list[float], list[float], list[float]]] = {
+    "erfinv": ([-1.0, 1.0], [-math.inf, math.inf], [math.inf, math.inf]),
+    "erfcinv": ([0.0, 2.0], [math.inf, -math.inf], [-math.inf, -math.inf]),
+    "ndtri": ([0.0, 1.0], [-math.inf, math.inf], [math.inf, math.inf]),
+    "logit": ([0.0, 1.0], [-math.inf, math.inf], [math.inf, math.inf]),
+    "entr": ([0.0], [0.0], [math.inf]),
+}
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_an_infinite_slope_is_told_as_such(name: str) -> None:
+    at, values, slopes = INFINITE[name]
+    x = Tensor(at, requires_grad=True)
+    with np.errstate(divide="ignore"):
+        out = getattr(special, name)(x)
+        out.backward(np.ones(len(at)))
+    np.testing.assert_array_equal(out.numpy(), values)
+    np.testing.assert_array_equal(x.grad, slopes)
+
+
 def test_a_ufunc_without_a_rule_says_where_others_are_listed() -> None:
     with pytest.raises(UnsupportedFunctionError, match=r"scipy\.special\.zetac .*\n.*docs/scipy\.md"):
         theirs.zetac(Tensor([2.0]))
