@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pickle
 import re
@@ -164,6 +165,18 @@ MODELS = {
     "D-step-nan": Row(
         Side(lambda: q.step(leaf([1.0]), np.array([NAN]), optim.SGD), Raises(errors.NotFiniteError)),
         Side(lambda: q.step(twin([1.0]), torch.tensor([NAN]).double(), torch.optim.SGD), [NAN]),
+    ),
+    "D-half-precision": Row(
+        Side(lambda: q.step(leaf([1.0], np.float16), np.zeros(1, np.float16), optim.Adam), [1.0]),
+        Side(lambda: q.step(torch.ones(1).half(), torch.zeros(1).half(), torch.optim.Adam), [NAN]),
+    ),
+    "D-adam-eps": Row(
+        Side(lambda: optim.Adam([leaf([1.0])], eps=0.0), Raises(errors.OptionError, "eps")),
+        Side(lambda: q.step(twin([1.0]), torch.zeros(1).double(), functools.partial(torch.optim.Adam, eps=0.0)), [NAN]),
+    ),
+    "D-param-groups": Row(
+        Side(lambda: q.appended(leaf([1.0]), leaf([3.0]), optim.SGD), Raises(errors.OptionError, "add_param_group")),
+        Side(lambda: q.appended(twin([1.0]), twin([3.0]), torch.optim.SGD), [1.0]),
     ),
     "D-parameter-twice": Row(
         Side(lambda: optim.SGD([leaf([1.0])] * 2, lr=0.1), Raises(errors.OptionError, "given twice")),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.tinygrad_attn.optimisers import ADAM, assert_same, everything, give_gradients, optimisers, parameters
 from tinygrad_attn import Tensor, nn, optim
-from tinygrad_attn.errors import MutatedError, NotFiniteError, OptionError
+from tinygrad_attn.errors import DtypeError, MutatedError, NotFiniteError, OptionError
 from tinygrad_attn.optim.optimizer import CHUNK
 
 # --- the fast path is the formula ---------------------------------------------------------------------------------
@@ -190,3 +190,27 @@ def test_a_learning_rate_that_is_not_a_number_stops_the_step():
         optimizer.step()
     optimizer.set_lr(1e-3)
     assert_same(everything(optimizer), before)
+
+
+@pytest.mark.parametrize("make", [optim.SGD, optim.Adam, optim.AdamW])
+def test_half_precision_is_computed_in_single_precision(make):
+    values = np.array([1.0, -2.0, 3.0, 0.5])
+    half, single = nn.Parameter(values.astype(np.float16)), nn.Parameter(values.astype(np.float32))
+    optimizers = make([half], lr=0.01), make([single], lr=0.01)
+    for gradient in ([0.0, 1e-4, 1.0, 3e4], [0.0, -1e-7, 300.0, 3e4]):
+        for parameter, optimizer in zip((half, single), optimizers, strict=True):
+            parameter.grad = np.array(gradient, np.float16).astype(parameter.dtype)
+            optimizer.step()
+        np.testing.assert_array_equal(half.numpy(), single.numpy().astype(np.float16))
+        single.data = half.numpy()  # both go on from the rounded values
+    assert np.isfinite(half.numpy()).all() and half.dtype == np.float16
+
+
+def test_a_parameter_converted_after_the_optimiser_was_made_is_noticed():
+    model = nn.Linear(2, 1, dtype=np.float32)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    model.to(np.float64)(np.ones((1, 2))).sum().backward()
+    with pytest.raises(DtypeError, match=r"weight was float32 .* float64\n.*after Module\.to"):
+        optimizer.step()
+    assert model.weight.dtype == np.float64
+    optim.SGD(model.parameters(), lr=0.1).step()

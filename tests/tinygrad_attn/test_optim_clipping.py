@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.tinygrad_attn.optimisers import parameters
 from tinygrad_attn import nn, optim
+from tinygrad_attn.errors import DtypeError, OptionError
 
 
 @given(st.lists(st.lists(st.floats(-1e3, 1e3), max_size=4), max_size=4), st.floats(1e-3, 1e4))
@@ -45,3 +46,17 @@ def test_a_parameter_given_twice_counts_once():
     (parameter,) = parameters((2,))
     parameter.grad = np.array([3.0, 4.0])
     assert optim.clip_grad_norm([parameter, parameter], math.inf) == 5.0
+
+
+@pytest.mark.parametrize(
+    "given", [nn.Linear(1, 1), [{"params": []}], [1.0], 3], ids=["model", "groups", "number", "int"]
+)
+def test_only_tensors_are_clipped(given):
+    with pytest.raises(DtypeError, match=r"model\.parameters\(\)"):
+        optim.clip_grad_norm(given, 1.0)
+
+
+@pytest.mark.parametrize("max_norm", ["1", None, -1.0, math.nan])
+def test_the_norm_is_a_number_that_is_not_negative(max_norm):
+    with pytest.raises(OptionError, match="max_norm"):
+        optim.clip_grad_norm(parameters((2,)), max_norm)

@@ -50,6 +50,8 @@ def test_groups_have_settings_of_their_own():
         (optim.Adam, {"betas": 0.9}),
         (optim.Adam, {"eps": -1e-8}),
         (optim.Adam, {"eps": math.nan}),
+        (optim.Adam, {"eps": 0.0}),
+        (optim.Adam, {"eps": 1e-50}),
         (optim.AdamW, {"weight_decay": math.nan}),
     ],
 )
@@ -58,6 +60,82 @@ def test_impossible_settings_are_refused_for_all_and_in_a_group(make, settings):
         make(parameters((2,)), **settings)
     with pytest.raises(OptionError):
         make([{"params": parameters((2,)), **settings}])
+    (p,) = parameters((2,))
+    optimizer = make([p])
+    with pytest.raises(OptionError):
+        optimizer.add_param_group({"params": parameters((2,)), **settings})
+    optimizer.param_groups[0].update(settings)
+    p.grad, before = np.ones(2), p.numpy().copy()
+    with pytest.raises(OptionError):
+        optimizer.step()
+    np.testing.assert_array_equal(p.numpy(), before)
+
+
+@pytest.mark.parametrize("change", [lambda g: g.update(rate=1.0), lambda g: g.pop("lr")], ids=["unknown", "missing"])
+def test_a_setting_that_does_not_exist_or_is_gone_stops_the_step(change):
+    (p,) = parameters((2,))
+    optimizer = optim.Adam([p])
+    change(optimizer.param_groups[0])
+    with pytest.raises(OptionError, match=r"(unknown|missing) setting '(rate|lr)'"):
+        optimizer.step()
+
+
+def test_a_group_added_later_is_trained_like_the_others():
+    a, b = parameters((2,), (2,))
+    start = b.numpy().copy()
+    optimizer = optim.SGD([a], lr=0.1, momentum=0.5)
+    a.grad = np.ones(2)
+    optimizer.step()
+    optimizer.add_param_group({"params": [b], "lr": 1.0})
+    b.grad = np.ones(2)
+    optimizer.step()
+    np.testing.assert_allclose(b.numpy(), start - 1.0)
+    assert optimizer.param_groups[1]["momentum"] == 0.5
+    optimizer.step()
+    np.testing.assert_allclose(b.numpy(), start - 2.5)
+    assert {"0.velocity", "1.velocity", "group.1.lr"} <= optimizer.state_dict().keys()
+
+
+def test_a_group_added_later_must_fit_and_changes_nothing_if_it_does_not():
+    (a,) = parameters((2,))
+    optimizer = optim.SGD([a], lr=0.1)
+    for group in ({"params": [a]}, {"params": parameters((1,)), "rate": 1.0}, {"params": [1.0]}, {"params": []}):
+        with pytest.raises((OptionError, DtypeError)):
+            optimizer.add_param_group(group)
+    a.grad = np.ones(2)
+    optimizer.step()
+    assert len(optimizer.param_groups) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda optimizer, p: optimizer.param_groups.append({**optimizer.param_groups[0], "params": [p]}),
+        lambda optimizer, p: optimizer.param_groups[0]["params"].append(p),
+        lambda optimizer, p: optimizer.param_groups[0].update(params=[p]),
+        lambda optimizer, p: optimizer.param_groups.clear(),
+    ],
+    ids=["group appended", "parameter appended", "parameters replaced", "groups removed"],
+)
+def test_parameters_that_come_past_the_optimiser_are_not_passed_over(change):
+    a, b = parameters((2,), (2,))
+    optimizer = optim.SGD([a], lr=0.1)
+    change(optimizer, b)
+    with pytest.raises(OptionError, match="add_param_group"):
+        optimizer.step()
+
+
+def test_momentum_may_pause_but_not_come_from_nowhere():
+    (p,) = parameters((2,))
+    p.grad, start = np.ones(2), p.numpy().copy()
+    optimizer = optim.SGD([p], lr=1.0)
+    optimizer.param_groups[0]["momentum"] = 0.9
+    with pytest.raises(OptionError, match="need a velocity"):
+        optimizer.step()
+    optimizer = optim.SGD([p], lr=1.0, momentum=0.9, dampening=0.5)
+    optimizer.param_groups[0]["momentum"] = 0.0
+    optimizer.step()
+    np.testing.assert_allclose(p.numpy(), start - 1.0)  # without momentum, dampening says nothing
 
 
 def test_every_parameter_belongs_in_exactly_one_group():

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tinygrad_attn.optimisers import assert_same, everything, give_gradients, optimisers, parameters
-from tinygrad_attn import nn, optim
-from tinygrad_attn.errors import CheckpointError
+from tinygrad_attn import nn, optim, schedules
+from tinygrad_attn.errors import CheckpointError, DtypeError
 
 
 @given(optimisers(), st.integers(0, 5), st.integers(1, 5))
@@ -98,3 +98,34 @@ def test_a_deep_copy_of_model_and_optimiser_trains_the_copy_only():
     assert_same(everything(optimizer), before)
     optimizer.step()
     assert_same(everything(optimizer), everything(copied))
+
+
+def test_a_state_is_a_mapping():
+    with pytest.raises(DtypeError, match="mapping"):
+        optim.SGD(parameters((2,)), lr=0.1).load_state_dict(None)
+
+
+def test_a_run_with_a_schedule_and_a_group_that_joined_goes_on_bit_for_bit():
+    def begun():
+        a, b = parameters((3,), (2,), seed=1)
+        optimizer = optim.AdamW([a], lr=1)
+        optimizer.add_param_group({"params": [b], "weight_decay": 0.3})
+        return a, b, optimizer
+
+    def go_on(a, b, optimizer, steps):
+        for step in steps:
+            give_gradients([a, b], seed=step)
+            b.grad = b.grad if step % 3 else None
+            optimizer.set_lr(0.1 * schedules.warmup_cosine(step, warmup_steps=3, total_steps=20))
+            optimizer.step()
+
+    a, b, optimizer = begun()
+    go_on(a, b, optimizer, range(1, 11))
+    resumed = begun()
+    for parameter, before in zip(resumed[:2], (a, b), strict=True):
+        parameter.data = before.numpy()
+    resumed[2].load_state_dict(optimizer.state_dict())
+    go_on(a, b, optimizer, range(11, 21))
+    go_on(*resumed, range(11, 21))
+    np.testing.assert_array_equal(a.numpy(), resumed[0].numpy())
+    np.testing.assert_array_equal(b.numpy(), resumed[1].numpy())

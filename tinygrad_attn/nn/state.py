@@ -30,11 +30,20 @@ def read_state(state: Any) -> dict[str, Array]:
     Raises:
         DtypeError: no mapping.
     """
+    return {path: np.array(values) for path, values in as_mapping(state).items()}
+
+
+def as_mapping(state: Any) -> Mapping[str, Any]:
+    """`state`, or an error that says what it should be.
+
+    Raises:
+        DtypeError: no mapping.
+    """
     if not isinstance(state, Mapping):
         raise DtypeError(
-            f"a state is a mapping from paths to arrays, as state_dict() returns it\n  given {type(state).__name__}"
+            f"a state is a mapping from names to arrays, as state_dict() returns it\n  given {type(state).__name__}"
         )
-    return {path: np.array(values) for path, values in state.items()}
+    return state
 
 
 def misfits(own: Mapping[str, Array], given: Mapping[str, Array]) -> list[str]:

@@ -85,12 +85,12 @@ class Adam(Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     def check_settings(self, group: Group) -> None:
-        """Two betas in [0, 1), eps not negative."""
+        """Two betas in [0, 1), eps not 0 in any dtype: a gradient of 0 would make 0/0."""
         if not isinstance(group["betas"], (tuple, list)) or len(group["betas"]) != 2:
             raise OptionError(f"betas must be two numbers\n  given {group['betas']!r}")
         check_number("betas[0]", group["betas"][0], 0.0, 1.0)
         check_number("betas[1]", group["betas"][1], 0.0, 1.0)
-        check_number("eps", group["eps"], 0.0, math.inf)
+        check_number("eps", group["eps"], 1e-45, math.inf)
         group["betas"] = (float(group["betas"][0]), float(group["betas"][1]))
 
     def state_names(self, group: Group) -> Sequence[str]:

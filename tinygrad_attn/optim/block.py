@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tinygrad_attn.errors import DtypeError
 from tinygrad_attn.optim.finite import all_finite, label_of, not_finite
 from tinygrad_attn.tensor import Tensor
 
@@ -26,6 +27,7 @@ class Block:
         group: the settings that hold for these parameters.
         parameters, positions: the tensors, and their numbers among all that the optimiser was given.
         values, gradients: flat arrays.
+        working: the dtype of gradients and state, and of what is computed: at least single precision.
         state: flat arrays by name, such as "first_moment".
         steps: how many steps each parameter has taken; one without a gradient does not take part in a step.
     """
@@ -39,8 +41,9 @@ class Block:
         self.dtype = self.parameters[0].dtype
         self.bounds = [0, *itertools.accumulate(parameter.size for parameter in self.parameters)]
         self.values = np.empty(self.bounds[-1], self.dtype)
-        self.gradients = np.zeros(self.bounds[-1], self.dtype)
-        self.state = {name: np.zeros(self.bounds[-1], self.dtype) for name in state_names}
+        self.working = np.result_type(self.dtype, np.float32)
+        self.gradients = np.zeros(self.bounds[-1], self.working)
+        self.state = {name: np.zeros(self.bounds[-1], self.working) for name in state_names}
         self.steps = [0] * len(self.parameters)
         self._value_views = self.views(self.values)
         self._gradient_views = self.views(self.gradients)
@@ -52,8 +55,17 @@ class Block:
         return [flat[a:b].reshape(p.shape) for (a, b), p in zip(ends, self.parameters, strict=True)]
 
     def adopt(self) -> None:
-        """Let the parameters live in `values`; again for one that has been given other memory since."""
-        for parameter, view in zip(self.parameters, self._value_views, strict=True):
+        """Let the parameters live in `values`; again for one that has been given other memory since.
+
+        Raises:
+            DtypeError: one has been converted to another dtype since.
+        """
+        for position, parameter, view in zip(self.positions, self.parameters, self._value_views, strict=True):
+            if parameter.dtype != self.dtype:
+                raise DtypeError(
+                    f"{label_of(parameter, position)} was {self.dtype} when the optimiser was made, now it is "
+                    f"{parameter.dtype}\n  make the optimiser after Module.to"
+                )
             if parameter._data is not view:
                 parameter.move_to(view)
 

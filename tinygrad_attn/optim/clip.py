@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_attn.errors import OptionError
+from tinygrad_attn.errors import DtypeError, OptionError
 from tinygrad_attn.optim.finite import label_of, not_finite
 from tinygrad_attn.tensor import Tensor
 
@@ -29,11 +29,15 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> float:
         ‖g‖ before clipping.
     Raises:
         NotFiniteError: a gradient holds a NaN or an infinity; the message names it, and no gradient was changed.
-        OptionError: `max_norm` is negative or NaN.
+        OptionError: `max_norm` is negative, NaN or no number.
+        DtypeError: something other than tensors.
     """
-    if not max_norm >= 0.0:
-        raise OptionError(f"max_norm must not be negative\n  given {max_norm}; infinity measures without clipping")
-    entries = [params] if isinstance(params, Tensor) else params
+    if not isinstance(max_norm, (int, float, np.integer, np.floating)) or not max_norm >= 0.0:
+        raise OptionError(f"max_norm must not be negative\n  given {max_norm!r}; infinity measures without clipping")
+    entries = [params] if isinstance(params, Tensor) or not isinstance(params, Iterable) else list(params)
+    for entry in entries:
+        if not isinstance(entry, Tensor):
+            raise DtypeError(f"clip_grad_norm takes tensors\n  given {type(entry).__name__}; write model.parameters()")
     distinct = {id(parameter): parameter for parameter in entries}.values()
     gradients, norms = [], []
     for position, parameter in enumerate(distinct):
@@ -47,7 +51,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> float:
     total = math.hypot(*norms)
     if total > max_norm:
         for gradient in gradients:
-            gradient *= max_norm / total
+            gradient *= float(max_norm) / total
     return total
 
 

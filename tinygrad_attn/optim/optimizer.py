@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tinygrad_attn.errors import CheckpointError, DtypeError, OptionError
+from tinygrad_attn.nn.state import as_mapping
 from tinygrad_attn.optim.block import Block
 from tinygrad_attn.optim.finite import label_of
 from tinygrad_attn.tensor import Tensor
@@ -27,34 +28,81 @@ class Optimizer:
 
     A step first looks at all gradients and only then changes anything: if one is not finite, parameters and state stay
     as they were. Parameters whose gradient is None are passed over, as in PyTorch.
+    Divergence from PyTorch: half precision is computed, and its state kept, in single precision. In half precision
+    Adam's eps of 1e-8 is 0, and a gradient of 0 would make a parameter NaN.
 
     Args:
         params: the tensors to train; or groups, each a dict with "params" and the settings in which it differs.
         defaults: the settings of a group that does not name its own.
     Attributes:
         param_groups: dicts with "params" and the settings, which may be changed between steps, as in
-            `group["lr"] = schedule(step)`.
+            `group["lr"] = schedule(step)`; further parameters come with `add_param_group`.
     Raises:
         OptionError: no parameters, one that stands in two places, an unknown or an impossible setting.
         DtypeError: something other than leaf Tensors.
     """
 
     def __init__(self, params: Iterable[Tensor] | Iterable[Mapping[str, Any]], defaults: Group) -> None:
-        self._set_up(_as_groups(params, defaults))
+        self._set_up(_as_groups(params, defaults), defaults)
 
-    def _set_up(self, groups: list[Group]) -> None:
-        members = _checked_members(groups)
-        self.param_groups = groups
+    def _set_up(self, groups: list[Group], defaults: Group) -> None:
+        self._defaults = defaults
+        self.param_groups: list[Group] = []
         self._blocks: list[Block] = []
         self._scratch: dict[np.dtype[Any], Array] = {}
+        members = _checked_members(groups)
+        for group in groups:
+            self._check_group(group)
         for group, in_group in zip(groups, members, strict=True):
-            _check_learning_rate(group["lr"])
-            check_number("weight_decay", group["weight_decay"], 0.0, math.inf)
-            self.check_settings(group)
-            for dtype in dict.fromkeys(parameter.dtype for _, parameter in in_group):
-                of_dtype = [(position, parameter) for position, parameter in in_group if parameter.dtype == dtype]
-                self._blocks.append(Block(group, of_dtype, self.state_names(group)))
-                self._scratch[dtype] = np.empty(CHUNK, dtype)
+            self._add(group, in_group)
+
+    def _add(self, group: Group, members: list[tuple[int, Tensor]]) -> None:
+        self.param_groups.append(group)
+        for dtype in dict.fromkeys(parameter.dtype for _, parameter in members):
+            block = Block(group, [member for member in members if member[1].dtype == dtype], self.state_names(group))
+            self._blocks.append(block)
+            self._scratch[block.working] = np.empty(CHUNK, block.working)
+        self._identities = [[id(parameter) for parameter in group["params"]] for group in self.param_groups]
+
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        """Train further parameters too, from the next step on.
+
+        Args:
+            group: a dict with "params" and the settings in which it differs.
+        Raises:
+            OptionError, DtypeError: as for groups given at the start; nothing was changed.
+        """
+        self._check_groups()
+        (added,) = _as_groups([group], self._defaults)
+        members = _checked_members([*self.param_groups, added])[-1]
+        self._check_group(added)
+        self._add(added, members)
+
+    def _check_groups(self) -> None:
+        """Raise unless the groups hold what they held at the last step, and settings that can be."""
+        if [[id(parameter) for parameter in group["params"]] for group in self.param_groups] != self._identities:
+            raise OptionError("the parameters in param_groups were changed\n  add more with add_param_group({...})")
+        for group in self.param_groups:
+            self._check_group(group)
+        for block in self._blocks:
+            for name in set(self.state_names(block.group)) - block.state.keys():
+                raise OptionError(
+                    f"{type(self).__name__}: the settings of a group now need a {name}, which was not kept so far\n"
+                    "  make a new optimiser with these settings"
+                )
+
+    def _check_group(self, group: Group) -> None:
+        known = {*self._defaults, "params"}
+        for name in sorted(group.keys() ^ known):
+            what = "unknown" if name in group else "missing"
+            raise OptionError(f"{what} setting {name!r} in a group\n  known are {', '.join(self._defaults)}")
+        _check_learning_rate(group["lr"])
+        check_number("weight_decay", group["weight_decay"], 0.0, math.inf)
+        self.check_settings(group)
+        for name, value in group.items():
+            if isinstance(value, np.generic):  # it would draw the arithmetic to its own dtype
+                group[name] = value.item()
+        group["lr"] = float(group["lr"])
 
     # --- what a subclass says --------------------------------------------------------------------------------------
 
@@ -84,11 +132,11 @@ class Optimizer:
 
         Raises:
             NotFiniteError: a gradient holds a NaN or an infinity; parameters and state are as before.
-            ShapeError: a gradient was set by hand in another shape.
+            ShapeError, DtypeError: a gradient was set by hand in another shape or is no floating array, or a parameter
+                has been converted to another dtype since.
+            OptionError: a setting was changed to what cannot be, or the groups hold other parameters than before.
         """
-        for group in self.param_groups:
-            _check_learning_rate(group["lr"])
-            group["lr"] = float(group["lr"])  # a NumPy scalar would draw the arithmetic to its own dtype
+        self._check_groups()
         for block in self._blocks:
             block.adopt()
             block.gather()
@@ -97,8 +145,11 @@ class Optimizer:
                 for low in range(start, stop, CHUNK):
                     here = slice(low, min(low + CHUNK, stop))
                     state = {name: values[here] for name, values in block.state.items()}
-                    p, g = block.values[here], block.gradients[here]
-                    self.update(block.group, taken + 1, p, g, state, self._scratch[block.dtype][: len(p)])
+                    values, g = block.values[here], block.gradients[here]
+                    p = values.astype(block.working, copy=False)
+                    self.update(block.group, taken + 1, p, g, state, self._scratch[block.working][: len(p)])
+                    if p is not values:
+                        values[...] = p
             block.count_step()
 
     def zero_grad(self) -> None:
@@ -142,8 +193,9 @@ class Optimizer:
 
         Raises:
             CheckpointError: the state belongs to another optimiser, other groups or other shapes.
+            DtypeError: `state` is no mapping.
         """
-        given = {name: np.asarray(values) for name, values in state.items()}
+        given = {name: np.asarray(values) for name, values in as_mapping(state).items()}
         expected = self.state_dict()
         faults = [f"missing     {name}" for name in expected if name not in given]
         faults += [f"unexpected  {name}" for name in given if name not in expected]
@@ -174,7 +226,8 @@ class Optimizer:
         """A copy that trains copies of the parameters: the copied model's, if both are copied in one call."""
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
-        copied._set_up([{**group, "params": copy.deepcopy(group["params"], memo)} for group in self.param_groups])
+        groups = [{**group, "params": copy.deepcopy(group["params"], memo)} for group in self.param_groups]
+        copied._set_up(groups, dict(self._defaults))
         copied.load_state_dict(self.state_dict())
         return copied
 
@@ -199,22 +252,19 @@ def _as_groups(params: Any, defaults: Group) -> list[Group]:
             f"  given one {type(params).__name__}; write [tensor], or model.parameters()"
         )
     entries = list(params)
-    if not entries:
-        raise OptionError(
-            "an optimiser needs at least one parameter\n"
-            "  given none: is the model empty, or was its generator of parameters used up before?"
-        )
     if not any(isinstance(entry, Mapping) for entry in entries):
         entries = [{"params": entries}]
     groups = []
     for entry in entries:
         if not isinstance(entry, Mapping) or "params" not in entry:
             raise OptionError('every group must be a dict with "params"\n  a list holds tensors or groups, not both')
-        unknown = sorted(entry.keys() - defaults.keys() - {"params"})
-        if unknown:
-            raise OptionError(f"unknown setting {unknown[0]!r} in a group\n  known are {', '.join(defaults)}")
         members = [entry["params"]] if isinstance(entry["params"], Tensor) else list(entry["params"])
         groups.append({**defaults, **entry, "params": members})
+    if not any(group["params"] for group in groups):
+        raise OptionError(
+            "an optimiser needs at least one parameter\n"
+            "  given none: is the model empty, or was its generator of parameters used up before?"
+        )
     return groups
 
 

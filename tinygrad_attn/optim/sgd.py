@@ -87,10 +87,10 @@ class SGD(Optimizer):
         """`sgd_definition` in place."""
         if group["weight_decay"]:
             g += np.multiply(p, group["weight_decay"], out=scratch)
-        velocity = state.get("velocity")
-        if velocity is None:
+        if not group["momentum"]:
             p -= np.multiply(g, group["lr"], out=scratch)
             return
+        velocity = state["velocity"]
         if step == 1:
             velocity[...] = g
         else:

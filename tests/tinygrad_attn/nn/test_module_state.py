@@ -187,7 +187,7 @@ def test_numbers_too_large_for_the_dtype_are_refused(dtype, values):
 
 @pytest.mark.parametrize("state", [None, [("weight", 1.0)], nn.Linear(1, 1)], ids=["None", "pairs", "module"])
 def test_a_state_is_a_mapping(state):
-    with pytest.raises(DtypeError, match="mapping from paths to arrays"):
+    with pytest.raises(DtypeError, match="mapping from names to arrays"):
         nn.Linear(1, 1).load_state_dict(state)
 
 
