@@ -14,17 +14,24 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import tinygrad_attn
 
 # Examples are counted, never timed: a busy machine must not turn a claim false. The first two draw the same examples
-# every time, so that a red run is red again; the third looks for new ones.
-for _name, _examples, _derandomize in (("quick", 25, True), ("thorough", 100, True), ("explore", 300, False)):
+# every time, so that a red run is red again; the third looks for new ones. Where a failure is all that is wanted, it need
+# not shrink.
+for _name, _examples, _derandomize, _phases in (
+    ("quick", 25, True, tuple(Phase)),
+    ("thorough", 100, True, tuple(Phase)),
+    ("explore", 300, False, tuple(Phase)),
+    ("mutation", 25, True, (Phase.explicit, Phase.generate)),
+):
     settings.register_profile(
         _name,
         max_examples=_examples,
         derandomize=_derandomize,
+        phases=_phases,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
         print_blob=True,

@@ -184,6 +184,7 @@ def test_each_extra_brings_what_it_is_named_for(pyproject: dict[str, Any]) -> No
         "bench": peers,
         "parity": peers,
         "test": {"pytest", "hypothesis", "pytest-cov", "playwright"},
+        "mutation": {"cosmic-ray"},
         "dev": {"ruff", "mypy", "import-linter", "build"},
         "all": {"tinygrad-attn[render,plot,lesson,io]"},
     }

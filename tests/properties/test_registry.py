@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 import tinygrad_attn as ta
@@ -78,7 +78,7 @@ def reals_of_any_shape(draw: Any) -> Any:
     return choose.reals(choose.shape())
 
 
-few = settings(max_examples=2000, database=None)
+few = settings(max_examples=2000, database=None, phases=tuple(Phase))
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0), (1, 1, 1)])
