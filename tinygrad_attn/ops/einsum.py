@@ -246,9 +246,7 @@ def dot(a: Any, b: Any) -> Any:
     """Product of vectors or matrices; in more dimensions, over the last axis of `a` and the last but one of `b`."""
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         return np.multiply(a, b)
-    if np.ndim(b) == 1 or np.ndim(a) == 1 or np.ndim(a) == np.ndim(b) == 2:
-        return np.matmul(a, b) if np.ndim(a) > 1 or np.ndim(b) <= 2 else tensordot(a, b, (-1, -2))
-    return tensordot(a, b, (-1, -2))
+    return np.matmul(a, b) if np.ndim(b) <= 2 else tensordot(a, b, (-1, -2))
 
 
 @implements(np.vdot)

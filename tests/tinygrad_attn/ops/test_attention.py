@@ -55,6 +55,15 @@ def test_nan_at_a_visible_key_is_not_hidden(way: str) -> None:
     assert np.isnan(out[1]).all()
 
 
+@pytest.mark.parametrize("chunk", [None, 1])
+def test_infinity_at_a_masked_key_is_no_cause_for_a_warning_but_at_a_visible_key_it_is(chunk: int | None) -> None:
+    query, key, value = np.zeros((2, 2)), np.array([[1.0, 1.0], [np.inf, np.inf]]), np.ones((2, 2))
+    out = scaled_dot_product_attention(query, key, value, mask=np.array([True, False]), chunk=chunk)
+    np.testing.assert_array_equal(out, 1.0)
+    with pytest.warns(RuntimeWarning, match="invalid value"):  # 0 · ∞
+        scaled_dot_product_attention(query, key, value, chunk=chunk)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_query_that_sees_nothing_gets_zeros_and_gives_zeros(way: str) -> None:
     rng = np.random.default_rng(0)

@@ -24,6 +24,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "slopes": (np.gradient, ((5,),)),
     "slopes of a matrix": (np.gradient, ((3, 4),)),
     "slopes at a distance": (lambda x: np.gradient(x, 0.5, 2.0), ((3, 4),)),
+    "slopes at one distance": (lambda x: np.gradient(x, 0.5), ((3, 4, 2),)),
     "slopes along one axis": (lambda x: np.gradient(x, 0.5, axis=-1), ((3, 4),)),
     "slopes along two of three": (lambda x: np.gradient(x, axis=(0, 2)), ((3, 2, 4),)),
     "slopes with better ends": (lambda x: np.gradient(x, edge_order=2), ((5,),)),

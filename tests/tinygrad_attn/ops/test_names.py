@@ -60,6 +60,26 @@ def test_a_function_written_with_others_takes_numpys_arguments(
     assert [name for name in keywords(ours) if name in wanted] == wanted
 
 
+ANSWERING = [
+    pytest.param(theirs, ours, id=numpy_name(theirs))
+    for theirs, ours in IMPLEMENTATIONS.items()
+    if theirs not in {*PLAIN_FUNCTIONS, *REFUSED, operator.getitem}
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours"), ANSWERING)
+def test_what_is_left_out_means_what_it_means_to_numpy(theirs: Callable[..., Any], ours: Callable[..., Any]) -> None:
+    try:
+        of_numpy = inspect.signature(theirs).parameters
+    except ValueError:  # NumPy does not tell
+        return
+    for name, parameter in inspect.signature(ours).parameters.items():
+        default = of_numpy[name].default if name in of_numpy else parameter.empty
+        said = default is not parameter.empty and repr(default) != "<no value>" and name != "optimize"  # only speed
+        if said and parameter.default is not parameter.empty:
+            assert (name, parameter.default) == (name, default)
+
+
 def test_arguments_may_be_given_as_numpy_orders_them() -> None:
     x = Tensor(values(3, 4), requires_grad=True)
     assert np.take(x, [0, 9], 1, None, "clip").shape == (3, 2)
