@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, Phase, settings
 import tinygrad_attn
 
 # Examples are counted, never timed: a busy machine must not turn a claim false. The first two draw the same examples
-# every time, so that a red run is red again; the third looks for new ones. Where a failure is all that is wanted, it need
-# not shrink.
+# every time, so that a red run is red again; the third looks for new ones. Where a failure is all that is wanted, it
+# need not shrink.
 for _name, _examples, _derandomize, _phases in (
     ("quick", 25, True, tuple(Phase)),
     ("thorough", 100, True, tuple(Phase)),
