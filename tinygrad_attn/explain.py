@@ -13,7 +13,9 @@ from numpy.exceptions import AxisError
 from tinygrad_attn.errors import (
     AxisRangeError,
     DtypeError,
+    GradientError,
     IndexRangeError,
+    InPlaceError,
     NotFiniteError,
     ShapeError,
     TinygradAttnError,
@@ -34,11 +36,34 @@ def failure(
         return AxisRangeError(f"{operation.name}: {error}\n{operands(operation, inputs)}")
     if isinstance(error, IndexError):
         return IndexRangeError(f"{operation.name}: {error}\n{operands(operation, inputs)}")
+    if "read-only" in str(error) and not operation.built_in:
+        return InPlaceError(
+            f"{operation.name}: the forward formula writes into its input, which belongs to the caller\n"
+            "  compute a new array, as in x = x * 2 in place of x *= 2"
+        )
     if isinstance(error, TypeError):
         return DtypeError(f"{operation.name}: {error}\n{operands(operation, inputs)}")
     shapes = [np.shape(value) if not is_tensor(value) else value.shape for value in inputs if value is not None]
     reason = operation.clash(*shapes, **options) if operation.clash is not None else None
     return ShapeError(f"{operation.name}: {reason or error}\n{operands(operation, inputs)}")
+
+
+def check_result(operation: Operation, result: Any) -> None:
+    """Raise unless a forward formula has returned its result, one array; if fused, a pair of it and what is saved.
+
+    Raises:
+        GradientError: it returned something else.
+    """
+    came = f"a tuple of {len(result)}" if isinstance(result, tuple) else type(result).__name__.removesuffix("Type")
+    if operation.reference is not None and (not isinstance(result, tuple) or len(result) != 2):
+        raise GradientError(
+            f"{operation.name}: the forward of a fused operation returns a pair (out, saved)\n"
+            f"  given {came}; saved is what its gradient rule needs, or None"
+        )
+    if operation.reference is None:
+        raise GradientError(
+            f"{operation.name}: the forward formula returned {came}\n  it must return its result, one array"
+        )
 
 
 def operands(operation: Operation, inputs: Sequence[Any]) -> str:

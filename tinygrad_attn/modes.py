@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar, cast, overload
 
+from tinygrad_attn.errors import ArgumentError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -47,12 +49,18 @@ class ModeSwitch:
 
     def __call__(self, function: F) -> F:
         """Decorate `function`: a plain one, a generator function or a coroutine function."""
+        if not callable(function) or inspect.isclass(function):
+            raise ArgumentError(
+                f"expected a function to run under the switch\n  given {function!r}; of a class, decorate the methods"
+            )
         if inspect.isgeneratorfunction(function):
             return cast(F, self._around_generator(function))
         if inspect.iscoroutinefunction(function):
             return cast(F, self._around_coroutine(function))
         if inspect.isasyncgenfunction(function):
-            raise TypeError(f"{function.__name__} is an asynchronous generator\n  decorate the functions that it calls")
+            raise ArgumentError(
+                f"{function.__name__} is an asynchronous generator\n  decorate the functions that it calls"
+            )
 
         @functools.wraps(function)
         def switched(*args: Any, **kwargs: Any) -> Any:
@@ -127,14 +135,22 @@ def enable_grad(function: Any = None) -> Any:
     return _switch(function, record=True)
 
 
-def unfused() -> ModeSwitch:
+@overload
+def unfused() -> ModeSwitch: ...
+@overload
+def unfused(function: F) -> F: ...
+def unfused(function: Any = None) -> Any:
     """Run the reference of every fused op instead of its kernel, so that the graph shows primitive ops only."""
-    return ModeSwitch(unfused=True)
+    return _switch(function, unfused=True)
 
 
-def keep_grads() -> ModeSwitch:
+@overload
+def keep_grads() -> ModeSwitch: ...
+@overload
+def keep_grads(function: F) -> F: ...
+def keep_grads(function: Any = None) -> Any:
     """Let `backward()` inside keep the gradient of every tensor in `.grad`, not only of leaves."""
-    return ModeSwitch(keep_grads=True)
+    return _switch(function, keep_grads=True)
 
 
 def is_grad_enabled() -> bool:

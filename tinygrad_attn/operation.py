@@ -21,11 +21,11 @@ from typing import Any, TypeVar, cast, overload
 import numpy as np
 
 from tinygrad_attn import explain, operands
-from tinygrad_attn.errors import GradientError, TinygradAttnError
+from tinygrad_attn.errors import ArgumentError, GradientError, TinygradAttnError
 from tinygrad_attn.graph import Gradient, Node, fold, sweep
 from tinygrad_attn.modes import MODES, enable_grad
 from tinygrad_attn.registry import OPERATIONS, implements
-from tinygrad_attn.signature import Signature
+from tinygrad_attn.signature import Signature, check_rule
 from tinygrad_attn.tensor import Tensor, plain
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -89,6 +89,9 @@ class Operation:
     def __repr__(self) -> str:
         return f"<operation {self.name}({', '.join([*self.parameters, *(f'{o}=' for o in self.options)])})>"
 
+    def __reduce__(self) -> str:
+        return self.name  # like a function, it is copied and pickled by reference
+
     # --- attaching rules -------------------------------------------------------------------------------------------
 
     def gradient(self, parameter: str, *, formula: str = "") -> Callable[[Rule], Rule]:
@@ -99,6 +102,7 @@ class Operation:
         self._check_parameter(parameter)
 
         def attach(rule: Rule) -> Rule:
+            check_rule(self, rule, parameter, "out")
             self.rules[parameter] = rule
             self.formulas[parameter] = formula
             return rule
@@ -114,6 +118,7 @@ class Operation:
         formulas = [part.strip() for part in formula.split(";")] if formula else []
 
         def attach(rule: Rule) -> Rule:
+            check_rule(self, rule, ", ".join(parameters), "saved")
             self.joint_rule = rule
             for position, parameter in enumerate(parameters):
                 self.rules[parameter] = rule
@@ -162,11 +167,9 @@ class Operation:
             raise
         except (ValueError, IndexError, TypeError) as error:
             raise explain.failure(self, inputs, options, error) from error
-        if result is None:
-            raise GradientError(
-                f"{self.name}: the forward formula returned None\n  it must return its result, an array"
-            )
-        out, saved = (result, None) if self.reference is None else self._fused_result(result)
+        if self.reference is not None or result is None or isinstance(result, tuple):
+            explain.check_result(self, result)
+        out, saved = (result, None) if self.reference is None else result
         if not traced:
             return out
         out = np.asarray(out)
@@ -182,14 +185,6 @@ class Operation:
             is_view = is_view or out is array
         if is_view:
             result._share_memory(inputs)
-        return result
-
-    def _fused_result(self, result: Any) -> tuple[Any, Any]:
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise GradientError(
-                f"{self.name}: the forward of a fused operation returns a pair (out, saved)\n"
-                f"  given {type(result).__name__}; saved is what its gradient rule needs, or None"
-            )
         return result
 
     def named_inputs(self, inputs: Sequence[Any]) -> Iterator[tuple[str, Any]]:
@@ -270,6 +265,9 @@ class Operation:
     def _pull_rules(
         self, node: Node, gradient: Gradient, out: Any, values: tuple[Any, ...], wanted: Sequence[int]
     ) -> list[tuple[int, Any]]:
+        if not self.built_in:  # the same arrays are on their way to others
+            gradient, out = operands.read_only(gradient), operands.read_only(out)
+            values = tuple(operands.read_only(value) for value in values)
         if self.joint_rule is not None:
             answers = self.joint_rule(gradient, node.saved, *values, **node.options)
             if not isinstance(answers, tuple) or len(answers) != len(self.rules):
@@ -348,6 +346,12 @@ def op(*numpy_functions: Callable[..., Any], **settings: Any) -> Any:
     >>> x.grad
     array([ 3., 12.], dtype=float32)
     """
+    for function in numpy_functions:
+        if not callable(function):
+            raise ArgumentError(
+                "op: expected the function to decorate, or the NumPy functions that it stands behind\n"
+                f"  given {function!r}; a symbol is given as symbol="
+            )
     if len(numpy_functions) == 1 and not settings and _is_users_own(numpy_functions[0]):
         return _register(Operation(numpy_functions[0]), ())
 

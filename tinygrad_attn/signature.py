@@ -1,12 +1,15 @@
-"""How the arguments of a call are sorted into the inputs and the options of an operation."""
+"""How the arguments of a call are sorted into the inputs and the options of an operation, and what its rules take."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tinygrad_attn.errors import UnsupportedFunctionError
+from tinygrad_attn.errors import ArgumentError, UnsupportedFunctionError
+
+if TYPE_CHECKING:
+    from tinygrad_attn.operation import Operation
 
 
 class Signature:
@@ -52,16 +55,16 @@ class Signature:
                     )
         for name in self._required:
             if options[name] is inspect.Parameter.empty:
-                raise TypeError(f"{self.name}() needs the option {name!r}")
+                raise ArgumentError(f"{self.name}() needs the option {name!r}")
         return args, options
 
     def _by_position(self, values: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Move options that were given by position into `kwargs`."""
         if len(values) > len(self.options):
-            raise TypeError(f"{self.name}() takes {self}; {len(values) - len(self.options)} too many given")
+            raise ArgumentError(f"{self.name}() takes {self}; {len(values) - len(self.options)} too many given")
         for name, value in zip(self.options, values, strict=False):
             if name in kwargs:
-                raise TypeError(f"{self.name}() got {name!r} twice")
+                raise ArgumentError(f"{self.name}() got {name!r} twice")
             kwargs[name] = value
 
     def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -75,5 +78,27 @@ class Signature:
             elif parameter in self._input_defaults:
                 inputs.append(self._input_defaults[parameter])
             else:
-                raise TypeError(f"{self.name}() takes {self}; {parameter!r} is missing")
+                raise ArgumentError(f"{self.name}() takes {self}; {parameter!r} is missing")
         return tuple(inputs)
+
+
+def check_rule(operation: Operation, rule: Any, whose: str, second: str) -> None:
+    """Raise unless a user's rule for the inputs `whose` can be called in the way in which it will be.
+
+    Raises:
+        ArgumentError: it is no function, or takes other arguments than (g, `second`, *inputs, **options).
+    """
+    if not callable(rule):
+        raise ArgumentError(f"{operation.name}: the rule for {whose} must be a function\n  given {rule!r}")
+    if operation.built_in:
+        return
+    inputs = ["g", second, *operation.parameters]
+    options = {**operation.options, **({"index": 0} if operation.variadic else {})}
+    try:
+        inspect.signature(rule).bind(*inputs, **options)
+    except TypeError as error:
+        called = ", ".join([*inputs, *(f"{name}=" for name in options)])
+        raise ArgumentError(
+            f"{operation.name}: the rule for {whose} must take what it will be given\n"
+            f"  expected ({called}), given {inspect.signature(rule)}: {error}"
+        ) from None

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tinygrad_attn as ta
+from tinygrad_attn.errors import ArgumentError
 from tinygrad_attn.modes import MODES, ModeSwitch, scope
 
 
@@ -150,6 +151,16 @@ def test_an_asynchronous_generator_is_refused_rather_than_half_switched() -> Non
 
     with pytest.raises(TypeError, match="asynchronous generator"):
         ta.no_grad(generator)
+
+
+@pytest.mark.parametrize("switch", [ta.no_grad, ta.enable_grad, ta.unfused, ta.keep_grads])
+def test_every_switch_is_a_bare_decorator_too_of_functions_only(switch: Any) -> None:
+    around, plain = switch()(MODES.get), MODES.get()
+    assert switch(MODES.get)()._replace(outer=None) == around()._replace(outer=None)
+    assert MODES.get() == plain
+    for given in (3, type("Layer", (), {})):
+        with pytest.raises(ArgumentError, match="expected a function to run under the switch\n  given"):
+            switch(given)
 
 
 def test_a_generator_that_enters_a_switch_itself_gives_it_back_when_it_ends() -> None:
