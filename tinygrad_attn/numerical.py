@@ -48,6 +48,9 @@ class Slope(NamedTuple):
     verdict: Verdict
 
 
+EDGE = Slope(np.nan, np.inf, np.inf, np.nan, np.nan, "edge")  # no finite values to take differences of
+
+
 class _Level(NamedTuple):
     """What one step size has to say."""
 
@@ -110,6 +113,8 @@ def slope(
         noise: rounding error of a value, as far as values show it.
         cancelled: rounding error of L from large numbers that cancel inside f, if known.
     """
+    if base.size and not upstream.any():
+        return EDGE
     x = float(array[place])
     scale = 2.0 ** np.ceil(np.log2(max(1.0, abs(x))))
     levels: list[_Level] = []
@@ -133,7 +138,7 @@ def slope(
     if smooth:
         return min((level.slope for level in smooth), key=lambda found: found.uncertainty)
     if not levels:
-        return Slope(np.nan, np.inf, np.inf, np.nan, np.nan, "edge")
+        return EDGE
     # A difference of a few units in the last place of x is a step between two floating numbers, not one of f.
     quantum = SAFETY * EPSILON * scale * float(np.max(np.abs(upstream)))
     told = [level for level in levels if level.resolved]
