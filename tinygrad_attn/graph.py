@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tinygrad_attn.errors import GraphFreedError, MutatedError, ShapeError
-from tinygrad_attn.outside import run_hooks
+from tinygrad_attn.modes import MODES
+from tinygrad_attn.outside import called, run_hooks, watch
 
 if TYPE_CHECKING:
     from tinygrad_attn.operation import Operation
@@ -201,6 +202,7 @@ class _Arriving:
         self._own: set[int] = set()  # sums that were allocated here and may be added to in place
         self._untaken: dict[int, Any] = {}  # elements that nothing but the branch not taken of a `where` has reached
         self._in_place = not create_graph
+        self._watched = MODES.get().detect_anomaly and self._in_place  # what is recorded is watched as any operation
 
     def add(self, tensor: Tensor, gradient: Gradient, untaken: Any) -> None:
         key = id(tensor)
@@ -212,12 +214,15 @@ class _Arriving:
         before = self._untaken.pop(key, None)
         if before is not None and untaken is not None:
             self._untaken[key] = before & untaken
+        parts = (np.array(self._sums[key]), gradient) if self._watched else ()
         if key in self._own:
             self._sums[key] += gradient
         else:
             self._sums[key] = self._sums[key] + gradient
             if self._in_place:
                 self._own.add(key)
+        if parts:
+            watch(f"the gradients that reach {called(tensor)} add up to", self._sums[key], *parts)
 
     def take(self, tensor: Tensor) -> tuple[Gradient, Any]:
         key = id(tensor)

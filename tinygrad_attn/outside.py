@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tinygrad_attn.errors import ArgumentError, DtypeError, GradientError, ShapeError
+from tinygrad_attn.errors import ArgumentError, DtypeError, GradientError, NotFiniteError, ShapeError
 from tinygrad_attn.methods import ArrayMethods
+from tinygrad_attn.modes import MODES
 
 if TYPE_CHECKING:
     from tinygrad_attn.graph import Gradient
@@ -85,8 +86,28 @@ def run_hooks(tensor: Tensor, gradient: Gradient, *, recorded: bool) -> Gradient
             gradient.flags.writeable = False
         replacement = handle.hook(gradient)
         if replacement is not None:
-            gradient = _replaced(replacement, tensor, recorded)
+            replaced = _replaced(replacement, tensor, recorded)
+            if MODES.get().detect_anomaly:
+                watch(f"a hook on {called(tensor)} made", replaced, gradient)
+            gradient = replaced
     return gradient
+
+
+def called(tensor: Tensor) -> str:
+    """What to call a tensor in an error."""
+    made_by = "a leaf" if tensor.node is None else f"a result of {tensor.node.operation.name}"
+    return tensor.name or f"{made_by} {tensor.shape}"
+
+
+def watch(what: str, gradient: Gradient, *parts: Gradient) -> None:
+    """Raise if a NaN or an infinity has been made of finite gradients; rules are watched where they run."""
+    made, *given = (np.asarray(g._data if isinstance(g, ArrayMethods) else g) for g in (gradient, *parts))
+    finite = np.isfinite(made)
+    if finite.all() or not all(np.isfinite(values).all() for values in given):
+        return
+    place = tuple(int(i) for i in np.unravel_index(int(np.argmin(finite)), finite.shape))
+    numbers = ", ".join(str(values[place]) for values in given)
+    raise NotFiniteError(f"{what} {made[place]} at {place}, of finite numbers: {numbers}")
 
 
 def _replaced(replacement: Any, tensor: Tensor, recorded: bool) -> Gradient:

@@ -135,3 +135,27 @@ def test_numpys_warnings_are_silent_inside_attention_too() -> None:
 
 def test_without_it_nothing_is_noted() -> None:
     assert np.exp(variable(1.0)).node.source is None
+
+
+# --- between the rules -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_hook_that_makes_a_nan_is_named(create_graph: bool) -> None:
+    def f() -> None:
+        x = variable([1.0, 2.0])
+        y = x * 2.0
+        y.register_hook(lambda gradient: gradient * np.array([1.0, np.nan]))
+        ta.gradients((y * 3.0).sum(), [x], create_graph=create_graph)
+
+    told = message(f)
+    if create_graph:  # what the hook computes is recorded then, and watched as any operation
+        assert "nan" in told
+    else:
+        assert told == "a hook on a result of multiply (2,) made nan at (1,), of finite numbers: 3.0"
+
+
+def test_gradients_that_add_up_to_more_than_there_is_are_told() -> None:
+    x = variable([0.25, 0.125], name="x")
+    told = message(lambda: (x * 1e308 + x * 1e308).sum().backward())
+    assert told.startswith("the gradients that reach x add up to inf at (0,), of finite numbers: "), told
