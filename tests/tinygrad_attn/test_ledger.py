@@ -220,7 +220,13 @@ def formula() -> Callable[[], ta.Tensor]:
     return lambda: np.sum(np.sin(np.exp(-x) + np.sqrt(x) * x) ** 2)
 
 
-@pytest.mark.parametrize("make", [perceptron, formula, lambda: computed(Model())])
+def recomputed() -> Callable[[], ta.Tensor]:
+    x, weight = variable(200, 200), variable(200, 200)
+    wave = ta.checkpoint(lambda x: np.exp(np.sin(np.cos(x @ weight))))
+    return lambda: np.sum(wave(np.tanh(x)))
+
+
+@pytest.mark.parametrize("make", [perceptron, formula, recomputed, lambda: computed(Model())])
 def test_the_peak_is_near_what_the_allocator_saw(make: Callable[[], Callable[[], ta.Tensor]]) -> None:
     loss = make()()
     ledger = memory(loss)
@@ -325,3 +331,9 @@ def test_sizes_have_units() -> None:
 
 def test_of_a_long_name_the_end_stays() -> None:
     assert shortened("x" * 100 + ".end").endswith(".end") and len(shortened("x" * 100)) == 41
+
+
+def test_what_is_no_tensor_is_refused() -> None:
+    for look in (memory, statistics):
+        with pytest.raises(ta.errors.DtypeError, match=rf"diagnose.{look.__name__} looks at(.|\n)*given ndarray"):
+            look(np.ones(3))  # type: ignore[operator]

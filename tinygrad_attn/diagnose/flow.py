@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tinygrad_attn.errors import DtypeError
 from tinygrad_attn.graph import Node, sweep
 from tinygrad_attn.modes import ModeSwitch
 from tinygrad_attn.operation import Operation
@@ -127,6 +128,12 @@ def quiet() -> Iterator[None]:
     """Run rules without being watched, recorded as usual, and without NumPy's warnings."""
     with ModeSwitch(detect_anomaly=False, record=True, unfused=False), np.errstate(all="ignore"):
         yield
+
+
+def require_tensor(asking: str, value: Any) -> None:
+    """Raise if what was asked about is no Tensor."""
+    if not isinstance(value, Tensor):
+        raise DtypeError(f"{asking} looks at the graph behind a Tensor\n  given {type(value).__name__}, which has none")
 
 
 def is_built_in(operation: Operation) -> bool:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_attn.diagnose.flow import quiet
+from tinygrad_attn.diagnose.flow import quiet, require_tensor
+from tinygrad_attn.diagnose.inside import run_apart
 from tinygrad_attn.diagnose.table import largest_first, merged, rows_of, size
 from tinygrad_attn.errors import TinygradAttnError
 from tinygrad_attn.graph import sweep, topological_order
@@ -132,13 +133,24 @@ def memory(loss: Tensor) -> Ledger:
     Returns:
         A `Ledger`. Not in it: the `.grad` that leaves hold already, and the Python objects of the graph, some hundred
         bytes per operation.
+    Raises:
+        DtypeError: `loss` is no Tensor.
 
     >>> x = Tensor(np.ones((10, 10)), requires_grad=True)
     >>> ledger = memory((x * 2.0).T.sum())  # the transpose is a view of the product
     >>> ledger.parameters, ledger.activations
     (800, 808)
     """
-    entries, seen = [], set()
+    require_tensor("diagnose.memory", loss)
+    seen: set[int] = set()
+    entries = _entries(loss, seen)
+    nodes = [tensor.node for tensor in topological_order([loss]) if tensor.node is not None]
+    return Ledger(tuple(entries), _sweep_bytes(loss, seen), len(nodes), sum(node.freed for node in nodes))
+
+
+def _entries(loss: Tensor, seen: set[int]) -> list[Entry]:
+    """The buffers behind `loss` but those in `seen`, by `id`, to which they are added."""
+    entries: list[Entry] = []
     order = topological_order([loss]) or [loss]
 
     def enter(kind: Kind, value: Any, operation: str, scope: str) -> None:
@@ -161,8 +173,7 @@ def memory(loss: Tensor) -> Ledger:
         enter("option", tuple(node.options.values()), name, scope)
     if loss.node is None:
         enter("parameter" if loss.requires_grad else "constant", loss, "", "")
-    nodes = [tensor.node for tensor in order if tensor.node is not None]
-    return Ledger(tuple(entries), _sweep_bytes(loss, seen), len(nodes), sum(node.freed for node in nodes))
+    return entries
 
 
 def arrays_in(value: Any) -> Iterator[Array]:
@@ -205,13 +216,23 @@ def _sweep_bytes(loss: Tensor, kept: set[int]) -> int | None:
                 if tensor.node is None:
                     leaf_bytes += tensor.nbytes if tensor.grad is None else 0
                     scratch = 0
-                worst = max(worst, leaf_bytes + live + scratch)
+                worst = max(worst, leaf_bytes + live + max(scratch, _again_bytes(tensor, kept)))
                 for (index, _), contribution in zip(step.contributions, sent, strict=True):
                     key = id(tensor.node.inputs[index])  # type: ignore[union-attr]
                     pending[key] = contribution if key not in pending else contribution.nbytes
     except (TinygradAttnError, ArithmeticError, ValueError, TypeError, IndexError):
         return None  # freed, changed, or a rule that fails: backward() says which
     return worst
+
+
+def _again_bytes(tensor: Tensor, kept: set[int]) -> int:
+    """Bytes of what a checkpoint computes again for its gradient, and of the sweep through that."""
+    again = run_apart(tensor.node) if tensor.node is not None else None
+    if again is None:
+        return 0
+    within = set(kept)
+    made = sum(entry.nbytes for entry in _entries(again, within) if entry.kind in ("result", "saved", "option"))
+    return made + (_sweep_bytes(again, within) or 0)
 
 
 def _live_bytes(gradients: Iterable[Array | int], kept: set[int]) -> int:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tinygrad_attn.diagnose.flow import require_tensor
 from tinygrad_attn.diagnose.table import largest_first, merged, rows_of
 from tinygrad_attn.graph import topological_order
 from tinygrad_attn.tensor import Tensor
@@ -66,11 +67,15 @@ def _grouped(count: int) -> str:
 def statistics(loss: Tensor) -> Statistics:
     """Count what the graph behind `loss` is made of.
 
+    Raises:
+        DtypeError: `loss` is no Tensor.
+
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
     >>> counted = statistics((x * x).sum())
     >>> counted.nodes, counted.edges, counted.depth, counted.shared
     (2, 3, 2, 1)
     """
+    require_tensor("diagnose.statistics", loss)
     order = topological_order([loss])
     depths: dict[int, int] = {}
     uses: Counter[int] = Counter()
