@@ -34,7 +34,7 @@ def test_how_many_elements_are_concerned_is_told() -> None:
     assert why(y, loss).summary == "the gradient is not finite in 1 of 2 elements"
     assert why(y, loss, index=0).summary == "the gradient is not finite"
     assert why(y).summary == ".grad is not finite" and why(y).advice.startswith("why(tensor, loss)")
-    assert why(y, loss, index=1).notes == ("its elements have sizes from 0.5 to 0.5",)
+    assert why(y, loss, index=1).notes == ("its elements have size 0.5",)
     assert why(y, index=1).state == "fine" and not why(y, index=1).advice
 
 

@@ -245,7 +245,7 @@ ZERO: dict[str, tuple[Make, Any, str, str, list[str]]] = {
         "underflow",
         [],
     ),
-    "recomputed": (of(ta.checkpoint(ta.relu), [-1.0]), None, "checkpoint", "zero slope", ["without ta.checkpoint"]),
+    "recomputed": (of(ta.checkpoint(ta.relu), [-1.0]), None, "relu", "dead relu", ["relu, inside checkpoint"]),
     "further on": (
         of(lambda x: ta.relu(np.exp(x) * 2.0 - 100.0), [1.0]),
         None,

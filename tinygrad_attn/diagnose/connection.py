@@ -15,11 +15,11 @@ NAMED = 4  # tensors that are listed by name
 
 # Functions without a gradient that answer in the shape of what they were given.
 _PLAIN: dict[str, Callable[[Any], Any]] = {
+    "a comparison with 0": lambda x: x > 0,
     "np.floor": np.floor,
     "np.ceil": np.ceil,
     "np.rint": np.rint,
     "np.sign": np.sign,
-    "a comparison with 0": lambda x: x > 0,
     "np.argmax": lambda x: np.argmax(x, axis=-1) if x.ndim else x,
     "np.argsort": lambda x: np.argsort(x, axis=-1) if x.ndim else x,
     "astype(int)": lambda x: x.astype(np.int64),
@@ -159,7 +159,7 @@ def _notes(tensor: Tensor, loss: Tensor, constants: Sequence[Constant]) -> tuple
     if numbers:
         notes.append(f"numbers without a gradient there: {_listed(numbers)}")
     if not shown and not numbers:
-        notes.append("nothing there could have been computed from it: it was not used")
+        notes.append("it was not used, or its numbers went in as an index, a condition or a leaf of its own")
     return tuple(notes)
 
 

@@ -15,6 +15,7 @@ from tinygrad_attn.diagnose.dead_element import Dead, Words
 from tinygrad_attn.diagnose.dead_softmax import already_equal, cross_entropy, softmax
 from tinygrad_attn.diagnose.explanation import Cause, number
 from tinygrad_attn.diagnose.flow import Array, Use, is_built_in
+from tinygrad_attn.diagnose.inside import opens
 
 
 def explain_dead(use: Use, elements: Array, asked: int, *, general: bool = False) -> Cause | None:
@@ -32,7 +33,7 @@ def explain_dead(use: Use, elements: Array, asked: int, *, general: bool = False
         words: Words | None = Words("empty", "its result holds no elements")
     else:
         words = explain(dead) if explain is not None else None
-    if words is None and (general or use.node.operation.reference is None):
+    if words is None and (general or not opens(dead.operation)):
         words = _left_out(dead) if dead.operation.moves else _flat(dead)
     if words is None:
         return None
@@ -95,22 +96,23 @@ def _other_is_zero(dead: Dead) -> Words | None:
     other = dead.operand(1 - dead.use.operand)
     if other is None or other != 0.0:
         return None
-    name = dead.called(1 - dead.use.operand)
-    return Words("times zero", f"{dead.some()} multiplied by 0", f"look at what made {name}")
+    if dead.use.node.inputs[0] is dead.use.node.inputs[1]:
+        return Words("zero slope", f"{dead.some()} 0, and so is the slope of a square there")
+    return Words("times zero", f"{dead.some()} multiplied by 0", dead.look_at(1 - dead.use.operand))
 
 
 def _factor_is_zero(dead: Dead) -> Words:
     others = [
-        (dead.called(position), value)
+        (dead.called(position), value, position)
         for position, value in enumerate(dead.operands)
         if position != dead.use.operand and dead.operation.parameter_at(position) != "bias"
     ]
     if dead.operation.name == "sum_of_products" and not _is_read(dead):
         return _left_out(dead)
-    name, value = others[0]
+    name, value, position = others[0]
     if len(others) == 1 and not np.any(value):
-        return Words("times zero", f"{name} is 0 throughout", f"was {name} initialised with zeros?")
-    what = f"what {name} has for them" if len(others) == 1 else f"the product of {', '.join(n for n, _ in others)}"
+        return Words("times zero", f"{name} is 0 throughout", dead.look_at(position))
+    what = f"what {name} has for them" if len(others) == 1 else f"the product of {', '.join(n for n, _, _ in others)}"
     return Words("times zero", f"{dead.some()} multiplied by 0: {what} is 0 there")
 
 
@@ -219,11 +221,6 @@ def _layer_norm(dead: Dead) -> Words | None:
     return None
 
 
-def _checkpoint(dead: Dead) -> Words:
-    text = f"{dead.some()} sent nothing by the function that is run again"
-    return Words("zero slope", text, "call it without ta.checkpoint, and ask again")
-
-
 def _attention(dead: Dead) -> Words | None:
     return explain_attention(dead.parameter, dead.place, dead.operands, dead.options)
 
@@ -254,7 +251,6 @@ WORDS: dict[str, Callable[[Dead], Words | None]] = {
     **dict.fromkeys(("var", "std"), _spread),
     **dict.fromkeys(("attention", "chunked_attention"), _attention),
     "relu": _relu,
-    "checkpoint": _checkpoint,
     "relu6": _clip,
     "multiply": _other_is_zero,
     "divide": _divide,

@@ -8,6 +8,7 @@ import numpy as np
 
 from tinygrad_attn.diagnose.explanation import element_at, first_place, number, out_place
 from tinygrad_attn.diagnose.flow import Array, Use
+from tinygrad_attn.diagnose.table import shortened
 
 SMALLER = "smaller scores: divide by √d, normalise queries and keys"
 
@@ -67,7 +68,15 @@ class Dead:
 
     def called(self, position: int) -> str:
         """What to call an operand: its own name, or the one that the operation has for it."""
-        return getattr(self.use.node.inputs[position], "name", None) or self.operation.parameter_at(position)
+        return shortened(getattr(self.use.node.inputs[position], "name", None) or self.operation.parameter_at(position))
+
+    def look_at(self, position: int) -> str:
+        """What to do about an operand that is zero."""
+        name, value = self.called(position), self.use.node.inputs[position]
+        node = getattr(value, "node", None)
+        if node is None and getattr(value, "requires_grad", False):
+            return f"was {name} initialised with zeros?"
+        return f"look at what made {name}" + (f", a result of {node.operation.name}" if node is not None else "")
 
     def operand(self, position: int) -> Any:
         """What another operand holds where it meets the first of the elements."""

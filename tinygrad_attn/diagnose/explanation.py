@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tinygrad_attn.diagnose.table import shortened
+
 State = Literal[
     "not required",  # the tensor carries no gradient
     "not connected",  # the loss does not depend on it
@@ -126,10 +128,11 @@ class Explanation:
     def __str__(self) -> str:
         lines = wrapped(f"{self.subject}: {self.summary}", "", "  ")
         shown = SHOWN_NOT_FINITE if self.derivative == "not finite" else SHOWN
-        for cause in self.causes[:shown]:
-            lines += cause.lines()
-        if len(self.causes) > shown:
-            lines.append(f"  … and {len(self.causes) - shown} more, in .causes")
+        told = list(dict.fromkeys(tuple(cause.lines()) for cause in self.causes))[:shown]
+        for of_cause in told:
+            lines += of_cause
+        if len(self.causes) > len(told):
+            lines.append(f"  … and {len(self.causes) - len(told)} more, in .causes")
         for note in self.notes:
             lines += wrapped(note, "  ", "    ")
         if self.advice:
@@ -167,7 +170,7 @@ def at(place: tuple[int, ...]) -> str:
 def label(tensor: Any) -> str:
     """What to call a tensor: its name or how it came about, and its shape."""
     if tensor.name:
-        return f"{tensor.name} {tensor.shape}"
+        return f"{shortened(tensor.name)} {tensor.shape}"
     if tensor.node is not None:
         return f"a result of {tensor.node.operation.name} {tensor.shape}"
     return f"a leaf {tensor.shape}" if tensor.requires_grad else f"a constant {tensor.shape}"

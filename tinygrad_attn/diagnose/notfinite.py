@@ -8,8 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_attn.diagnose.explanation import Cause, Paths, at, element_at, first_place, label, number, out_place
+from tinygrad_attn.checkpoint import Recomputed
+from tinygrad_attn.diagnose.explanation import (
+    STEPS,
+    Cause,
+    Paths,
+    at,
+    element_at,
+    first_place,
+    label,
+    number,
+    out_place,
+)
 from tinygrad_attn.diagnose.flow import Array, Flow, Use, is_built_in
+from tinygrad_attn.diagnose.inside import opened, run_again
 from tinygrad_attn.diagnose.remedies import Verdict, judge_backward, judge_forward
 from tinygrad_attn.graph import Node
 from tinygrad_attn.operation import Operation
@@ -42,7 +54,8 @@ def not_finite_causes(flow: Flow, tensor: Tensor, elements: Array) -> list[Cause
             usual = np.where(np.isfinite(upstream), upstream, 1.0).astype(upstream.dtype)
             made = bad & _bad(use.pull(usual))
             if made.any():
-                found += _made_backward(use, usual, made, paths.to(current))
+                inside = _made_inside(use, usual, made, paths.to(current))
+                found += inside or _made_backward(use, usual, made, paths.to(current))
             above = _bad(upstream)
             if use.node.operation.elementwise:
                 above = above & np.broadcast_to(bad, above.shape)
@@ -123,6 +136,11 @@ def _made_forward(tensor: Tensor, place: Place) -> Cause:
     node = tensor.node
     if node is None:
         raise TypeError("a leaf was made by no operation")
+    again = run_again(node)
+    if again is not None:
+        origins = forward_origins(again, place)
+        if origins and origins[0].kind not in ("put in", "filled in"):
+            return replace(origins[0], inside=node.operation.name)
     operation, value = node.operation, tensor._data[place]
     values = [plain(operand) for operand in node.inputs]
     elements = _elements(operation, values, place, tensor.shape)
@@ -143,6 +161,18 @@ def _made_forward(tensor: Tensor, place: Place) -> Cause:
     )
 
 
+def _made_inside(use: Use, upstream: Array, made: Array, path: tuple[str, ...]) -> list[Cause]:
+    """The causes inside a checkpoint, the last one to run first; empty for other operations."""
+    found = opened(use, upstream) if isinstance(use.node.operation, Recomputed) else None
+    if found is None:
+        return []
+    flow, inner = found
+    made = made & _bad(flow.gradient(inner))
+    causes = not_finite_causes(flow, inner, made) if made.any() else []
+    name = use.node.operation.name
+    return [replace(c, path=(*path, *c.path)[-STEPS:], inside=c.inside or name) for c in reversed(causes)]
+
+
 def _made_backward(use: Use, upstream: Array, made: Array, path: tuple[str, ...]) -> list[Cause]:
     """The cause where a rule made a NaN or an infinity of a finite gradient; behind it, what it met in the values."""
     node, operation = use.node, use.node.operation
@@ -154,7 +184,9 @@ def _made_backward(use: Use, upstream: Array, made: Array, path: tuple[str, ...]
         verdict = judge_forward(name_of(operation), elements, values, out[there], node.options)
     else:
         slope = use.pull(np.ones_like(upstream))[place]
-        verdict = judge_backward(name_of(operation), slope, not origins, node.options)
+        precise = use.pull_precisely(np.ones_like(upstream)) if np.isinf(slope) else None
+        in_range = precise is not None and bool(np.isfinite(precise[place]))
+        verdict = judge_backward(name_of(operation), slope, not origins, node.options, in_range=in_range)
     rows = list(_rows(operation, values, elements))
     for name, array in (("result", out), ("gradient of the result", upstream)):
         rows.append((name, number(array[there]) if operation.elementwise else _range(array)))

@@ -79,7 +79,9 @@ def judge_forward(
     return Verdict("undefined") if np.isnan(value) else Verdict("overflow", _SMALLER)
 
 
-def judge_backward(operation: str, slope: Any, finite: bool, options: Mapping[str, Any]) -> Verdict:
+def judge_backward(
+    operation: str, slope: Any, finite: bool, options: Mapping[str, Any], *, in_range: bool = False
+) -> Verdict:
     """What made a gradient that is not finite from one that is.
 
     Args:
@@ -87,12 +89,13 @@ def judge_backward(operation: str, slope: Any, finite: bool, options: Mapping[st
         slope: what its rule makes of a gradient of ones, at the place concerned.
         finite: whether the operands and the result are finite.
         options: of the operation.
+        in_range: whether a wider dtype can hold the slope.
     """
     if np.isfinite(slope):
         return Verdict("overflow", f"{_SMALLER}: scale the loss down, or clip what grows")
     if not finite:
         return Verdict("met a NaN or an infinity")
-    kind = "infinite slope" if np.isinf(slope) else "undefined slope"
+    kind = ("overflow" if in_range else "infinite slope") if np.isinf(slope) else "undefined slope"
     remedy = {"sqrt": _ROOT, "cbrt": _ROOT, "power": _ROOT, "divide": _DENOMINATOR, "reciprocal": _DENOMINATOR}
     if operation in _LOGARITHMS:
         return Verdict(kind, _LOG)

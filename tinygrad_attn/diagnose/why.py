@@ -18,6 +18,7 @@ from tinygrad_attn.tensor import Tensor
 
 Elements = Array  # which elements were asked about: boolean, in the tensor's shape
 
+ELSEWHERE = "gradients add up over passes and losses; hooks, and whoever writes into .grad, change them"
 LINES = "run the forward pass inside ta.detect_anomaly(), to see the lines that computed it"
 
 
@@ -54,11 +55,15 @@ def why(
         try: a smaller learning rate, another initialisation, or ta.leaky_relu,
              ta.gelu
     """
-    for value in (tensor,) if loss is None else (tensor, loss):
-        if not isinstance(value, Tensor):
-            raise DtypeError(
-                f"why explains the gradient of a Tensor\n  given {type(value).__name__}; plain arrays have no gradient"
-            )
+    if not isinstance(tensor, Tensor):
+        raise DtypeError(
+            f"why explains the gradient of a Tensor\n  given {type(tensor).__name__}; plain arrays have no gradient"
+        )
+    if loss is not None and not isinstance(loss, Tensor):
+        raise DtypeError(
+            f"why: the loss must be a Tensor\n  given {type(loss).__name__}: numpy(), item(), argmax, a comparison and "
+            "rounding\n  give plain arrays and numbers, and no gradient comes back from them"
+        )
     if not tensor.requires_grad:
         return _not_required(tensor, loss)
     if loss is None:
@@ -75,9 +80,13 @@ def _not_required(tensor: Tensor, loss: Tensor | None) -> Explanation:
     if source is not None:
         text = f"there is no gradient: it has the memory of {label(source)}, which has one, and was cut off from it"
         return Explanation(subject, "not required", text, advice="ask about the original, or use it in its place")
-    text = "there is no gradient, since it requires none: it was created without requires_grad=True, or computed"
+    text = (
+        "there is no gradient, since it requires none: it was created without requires_grad=True, frozen with "
+        "requires_grad_(False), or computed"
+    )
     notes = ("computed means: from constants only, under no_grad(), or by detach(), numpy() or a plain function",)
-    return Explanation(subject, "not required", text, notes=notes, advice="Tensor(..., requires_grad=True)")
+    advice = "tensor.requires_grad_() before the forward pass"
+    return Explanation(subject, "not required", text, notes=notes, advice=advice)
 
 
 def _same_memory(one: Tensor, other: Tensor) -> bool:
@@ -137,11 +146,18 @@ def _elements(tensor: Tensor, index: Any) -> Elements:
 
 
 def _told(kind: Derivative, gradient: Array) -> str:
+    if gradient.size == 0:
+        return "empty: it has no elements"
     if kind == "partly zero":
         return f"zero in {int(np.sum(gradient == 0.0))} of {gradient.size} elements"
     if kind == "not finite" and not np.all(~np.isfinite(gradient)):
         return f"not finite in {int(np.sum(~np.isfinite(gradient)))} of {gradient.size} elements"
     return _ADJECTIVES[kind]
+
+
+def _sizes(gradient: Array) -> str:
+    low, high = number(np.min(np.abs(gradient))), number(np.max(np.abs(gradient)))
+    return f"size {low}" if low == high else f"sizes from {low} to {high}"
 
 
 def _kind_of(gradient: Array) -> Derivative:
@@ -166,6 +182,7 @@ class _Question:
             )
         self.upstream = np.broadcast_to(self.upstream, loss.shape)
         self.notes: list[str] = []
+        self.hooked = False
         if upstream is None and loss.size != 1:
             self.notes.append(f"the loss has shape {loss.shape}: a gradient of ones was sent in")
 
@@ -194,10 +211,12 @@ class _Question:
             why_not = f"it holds {self.loss.dtype}, and whole numbers and booleans have no gradient"
         else:
             why_not = (
-                "nothing behind it was recorded: it was computed under no_grad(), or from values without a gradient"
+                "nothing behind it was recorded: it was computed under no_grad(), or from values without a gradient, "
+                "such as those of detach() and numpy()"
             )
         text = f"there is no gradient, since the loss has none: {why_not}"
-        return Explanation(self.subject, "not connected", text, advice="loss.requires_grad must be True")
+        advice = "print requires_grad of each step: it must be True up to the loss"
+        return Explanation(self.subject, "not connected", text, advice=advice)
 
     def _not_connected(self) -> Explanation:
         if is_behind(self.loss, self.tensor):
@@ -236,8 +255,7 @@ class _Question:
         """Note what else may matter: hooks, a loss that is not finite, elements that are fine, missing lines."""
         asked = gradient[self.elements]
         if kind in ("not zero", "rounding error") and asked.size:
-            low, high = number(np.min(np.abs(asked))), number(np.max(np.abs(asked)))
-            self.notes.append(f"its elements have sizes from {low} to {high}")
+            self.notes.append(f"its elements have {_sizes(asked)}")
         freed = freed_behind(self.loss)
         if freed is not None:
             name = freed.operation.name
@@ -245,6 +263,11 @@ class _Question:
         hooked = [tensor for tensor in flow.order if tensor.hooks]
         if hooked:
             self.notes.append(f"a hook may change it: one is on {label(hooked[-1])}; hooks were not called here")
+            self.hooked = True
+        if kind == "not zero" and asked.size and self.tensor.grad is not None:
+            held = self.tensor.grad[self.elements]
+            if _kind_of(held) == kind and np.max(np.abs(held - asked)) > 0.01 * np.max(np.abs(asked)):
+                self.notes.append(f"those of .grad have {_sizes(held)}: {ELSEWHERE}")
         if kind != "not finite" and (origins := forward_origins(self.loss)):
             self.notes.append(
                 "the loss itself is not finite: " + " ".join(line.strip() for line in origins[0].lines()[:1])
@@ -265,8 +288,6 @@ class _Question:
         held = _kind_of(tensor.grad[self.elements])
         if held != kind and not (kind == "rounding error" and held != "not finite"):
             text = f".grad is {_ADJECTIVES[held]}, though the gradient computed here is {told}: it comes from elsewhere"
-            more = "gradients add up over passes and losses; hooks, and whoever writes into .grad, change them"
-            return Explanation(
-                self.subject, "stale", text, kind, causes, (more, *notes), "zero_grad(), then backward()"
-            )
+            advice = "zero_grad(), then backward()" + ("; if it stays so, look at the hook" if self.hooked else "")
+            return Explanation(self.subject, "stale", text, kind, causes, (ELSEWHERE, *notes), advice)
         return Explanation(self.subject, _STATES[kind], f"the gradient is {told}", kind, causes, notes)

@@ -10,6 +10,7 @@ import numpy as np
 from tinygrad_attn.diagnose.dead import explain_dead
 from tinygrad_attn.diagnose.explanation import Cause, Paths, first_place, label, number
 from tinygrad_attn.diagnose.flow import Array, Flow, Use, is_built_in, random_gradient
+from tinygrad_attn.diagnose.inside import opened
 from tinygrad_attn.graph import fold, sweep
 from tinygrad_attn.tensor import Tensor
 
@@ -52,12 +53,14 @@ class ZeroTrace:
             causes: list[Cause] = []
             uses = self.flow.uses.get(id(current), [])
             left = self._uncancelled(current, uses, here, causes)
-            for use in uses if left.any() else ():
-                key, (above, rest) = id(use.out), self._through(use, left, causes)
+            reads = [use.reacts(True, self.rng) for use in uses] if left.any() else []
+            passed_over = self._passed_over(uses, reads, left)
+            for use, reacting, skipped in zip(uses, reads, passed_over, strict=False):
+                key, (above, rest) = id(use.out), self._through(use, left & ~skipped, int(left.sum()), reacting, causes)
                 pending[key] = pending.get(key, False) | above
                 shares[key] = max(shares.get(key, 0.0), share * rest / size)
                 paths.step(current, use.out)
-            found += [(share * cause.count / size, replace(cause, path=paths.to(current))) for cause in causes]
+            found += [(share * cause.count / size, replace(cause, path=paths.to(current))) for cause in _once(causes)]
         found.sort(key=lambda pair: -round(pair[0], 6))
         return [cause for _, cause in found]
 
@@ -113,16 +116,33 @@ class ZeroTrace:
             )
         return elements & ~sent
 
-    def _through(self, use: Use, elements: Array, found: list[Cause]) -> tuple[Array, int]:
-        """Account for the elements at one use.
+    def _passed_over(self, uses: list[Use], reads: list[Array], elements: Array) -> list[Array]:
+        """For each use, the elements that it leaves to another one: x[0] is not to blame for x[1] if that is used too.
+
+        Of several uses that leave an element out, the first is told, and the others are not.
+        """
+        partial = [_takes_a_part(use) for use in uses]
+        taken = [reacting if part else elements for reacting, part in zip(reads, partial, strict=False)]
+        told = np.zeros_like(elements)
+        passed_over = []
+        for position, part in enumerate(partial[: len(reads)]):
+            others = np.zeros_like(elements)
+            for other, found in enumerate(taken):
+                others |= found if other != position else False
+            left_out = elements & ~taken[position]
+            passed_over.append(left_out & (others | told) if part else np.zeros_like(elements))
+            told |= left_out
+        return passed_over
+
+    def _through(self, use: Use, elements: Array, asked: int, reacting: Array, found: list[Cause]) -> tuple[Array, int]:
+        """Account for the elements at one use, out of so many `asked` about; some are `reacting` to what it is sent.
 
         Returns:
             The elements of the result whose lack of gradient is the cause, and how many of `elements` that leaves.
         """
-        reacting = use.reacts(True, self.rng)
         dead = elements & ~reacting
         if dead.any():
-            found.append(self._dead(use, dead, int(elements.sum())))
+            found.append(self._dead(use, dead, asked))
         upstream = self.flow.gradient(use.out)
         arrived = upstream != 0.0
         rest = elements & reacting
@@ -150,23 +170,14 @@ class ZeroTrace:
         return replace(cause, scope=use.node.scope, source=use.node.source)
 
     def _opened(self, use: Use, dead: Array) -> Cause | None:
-        """The culprit inside a fused operation, found in its reference."""
-        node = use.node
-        if node.operation.reference is None:
+        """The culprit inside an operation that is made of others."""
+        found = opened(use, random_gradient(use.out, self.rng))
+        if found is None:
             return None
-        operands = list(node.inputs)
-        for position, value in enumerate(operands):
-            if isinstance(value, Tensor):
-                operands[position] = value.detach()
-                operands[position].name = value.name or node.operation.parameter_at(position)
-        inner = operands[use.operand].requires_grad_()
-        out = node.operation.reference(*operands, **node.options)
-        if not isinstance(out, Tensor) or not out.requires_grad:
-            return None
-        flow = Flow(out, random_gradient(out, self.rng), inner)
+        flow, inner = found
         dead = dead & (flow.gradient(inner) == 0.0)
         causes = ZeroTrace(flow).causes(inner, dead) if dead.any() else []
-        return replace(causes[0], path=(), inside=node.operation.name) if causes else None
+        return replace(causes[0], path=(), inside=use.node.operation.name) if causes else None
 
     def _lost(self, use: Use, upstream: Array, lost: Array) -> list[Cause]:
         """What arrives, and does not come back: because its parts cancel, or because it is too small."""
@@ -201,6 +212,19 @@ class ZeroTrace:
         except Exception:  # a rule of a user's own that cannot be differentiated is no reason to fail
             return None
         return None if changes is None else np.asarray(np.asarray(changes) != 0.0)
+
+
+def _takes_a_part(use: Use) -> bool:
+    """Whether an operation only takes elements out of this operand and does not look at the others."""
+    return use.node.operation.moves or use.node.operation.name == "embedding"
+
+
+def _once(causes: list[Cause]) -> list[Cause]:
+    """Causes that read alike, told once: both operands of x · x are x."""
+    told: dict[Any, Cause] = {}
+    for cause in causes:
+        told.setdefault(replace(cause, parameter="", values=cause.values[:1]), cause)
+    return list(told.values())
 
 
 def _moved(use: Use, elements: Array) -> Array | None:
@@ -245,6 +269,7 @@ def _is_even(gradient: Array, axis: int) -> bool:
 
 def _underflow(use: Use, upstream: Array, lost: Array) -> Cause:
     operation, dtype = use.node.operation, use.contribution.dtype
+    wider = "" if dtype == np.float64 else "float64, or "
     smallest = number(np.finfo(dtype).smallest_subnormal)
     return Cause(
         "underflow",
@@ -256,5 +281,5 @@ def _underflow(use: Use, upstream: Array, lost: Array) -> Cause:
         int(lost.sum()),
         scope=use.node.scope,
         source=use.node.source,
-        remedy="float64, or multiply the loss by a large number and divide the gradients by it",
+        remedy=f"{wider}multiply the loss by a large number and divide the gradients by it",
     )
