@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tinygrad_attn.errors import InPlaceError, ShapeError, UnsupportedFunctionError
+from tinygrad_attn.errors import InPlaceError, ShapeError
 from tinygrad_attn.modes import is_grad_enabled
-from tinygrad_attn.registry import OPERATIONS, apply, call
+from tinygrad_attn.registry import OPERATIONS, apply, call, call_method
 
 if TYPE_CHECKING:
     from tinygrad_attn.tensor import Tensor
@@ -49,11 +49,8 @@ class ArrayMethods:
                 "  write a = a + t instead of a += t"
             )
         if method != "__call__":
-            raise UnsupportedFunctionError(
-                f"np.{ufunc.__name__}.{method} has no gradient rule\n"
-                "  use np.sum for np.add.reduce, np.max for np.maximum.reduce, np.cumsum for np.add.accumulate"
-            )
-        return apply(ufunc, *inputs, **kwargs)
+            return call_method(ufunc, method, inputs, kwargs)
+        return call(ufunc, inputs, kwargs) if kwargs else apply(ufunc, *inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return call(function, args, kwargs)

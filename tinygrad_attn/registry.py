@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import functools
-import inspect
-import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from tinygrad_attn.arguments import for_function, for_operation, in_dtype, numpy_name
 from tinygrad_attn.errors import UnsupportedFunctionError
 
 if TYPE_CHECKING:
@@ -20,6 +18,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 IMPLEMENTATIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 OPERATIONS: dict[str, Operation] = {}
+EXTENDED: dict[Callable[..., Any], Callable[..., Any]] = {}  # for arguments that the operation has no option for
+UFUNC_METHODS: dict[str, Callable[..., Any]] = {}
 REFUSED: set[Callable[..., Any]] = set()  # what stands behind these only says why not, and what to use instead
 
 
@@ -47,56 +47,47 @@ def apply(numpy_function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def call(numpy_function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call our counterpart of `numpy_function` with the arguments that a user gave to NumPy.
-
-    An operation's options are fewer than NumPy's and may stand in another order, so that what was given by position is
-    sorted by NumPy's names: `np.sum(t, 0, None, None, True)` means `keepdims=True`.
-    """
+    """Call our counterpart of `numpy_function` with the arguments that a user gave to NumPy."""
     function = IMPLEMENTATIONS.get(numpy_function)
     if function is None:
         raise UnsupportedFunctionError(unsupported(numpy_function))
     options = getattr(function, "options", None)
-    if options is None:  # no operation; it has NumPy's own signature
+    if options is None:
+        args, kwargs = for_function(numpy_function, function, (args, kwargs))
         return function(*args, **kwargs)
-    names = positional_names(numpy_function)
-    count = 1 if function.sequence else len(function.parameters)  # type: ignore[attr-defined]
-    if names and (len(args) != count or not kwargs.keys() <= options.keys()):
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        args = [given.pop(name) for name in names[:count] if name in given]
-        kwargs = {
-            OTHER_NAMES.get(name, name): value
-            for name, value in given.items()
-            if name in options or not is_default(numpy_function, name, value)
-        }
+    args, kwargs = for_operation(numpy_function, function, (args, kwargs))  # type: ignore[arg-type]
+    if not kwargs.keys() <= options.keys():
+        extended = EXTENDED.get(numpy_function)
+        if extended is not None or "out" in kwargs:
+            args, kwargs = for_function(numpy_function, extended or function, (args, kwargs))
+            return (extended or function)(*args, **kwargs)
+        if kwargs.get("dtype") is not None:  # the dtype to compute in
+            args = in_dtype(numpy_function, args, kwargs.pop("dtype"))
     return function(*args, **kwargs)
 
 
-OTHER_NAMES = {"a_min": "min", "a_max": "max", "rtol": "rcond", "newshape": "shape"}  # the last was NumPy 2.0's
+def extends(*numpy_functions: Callable[..., Any]) -> Callable[[F], F]:
+    """Let `numpy_functions` run the decorated function where they are given more than their operation knows."""
+
+    def register(function: F) -> F:
+        EXTENDED.update(dict.fromkeys(numpy_functions, function))
+        return function
+
+    return register
 
 
-@functools.cache
-def positional_names(numpy_function: Callable[..., Any]) -> tuple[str, ...]:
-    """NumPy's names for the arguments that can be given by position; empty where NumPy does not tell."""
-    try:
-        parameters = inspect.signature(numpy_function).parameters.values()
-    except ValueError:
-        return ()
-    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+def call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call our counterpart of a method of `ufunc`, such as `np.add.reduce`.
 
-
-def is_default(numpy_function: Callable[..., Any], name: str, value: Any) -> bool:
-    """Whether an argument says what NumPy does anyway, such as order="C": then it may be left out."""
-    default = _defaults(numpy_function).get(name, inspect.Parameter.empty)
-    comparable = isinstance(value, (str, bool)) and isinstance(default, (str, bool))
-    return value is default or (comparable and value == default)
-
-
-@functools.cache
-def _defaults(numpy_function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return {p.name: p.default for p in inspect.signature(numpy_function).parameters.values()}
-    except ValueError:
-        return {}
+    Raises:
+        UnsupportedFunctionError: there is none.
+    """
+    if method in UFUNC_METHODS:
+        return UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
+    raise UnsupportedFunctionError(
+        f"np.{ufunc.__name__}.{method} has no gradient rule\n"
+        f"  known are {', '.join(UFUNC_METHODS)}; for plain values, call it on tensor.numpy()"
+    )
 
 
 def unsupported(numpy_function: Callable[..., Any]) -> str:
@@ -118,13 +109,3 @@ def supported_names() -> Iterable[str]:
     """Names of the NumPy functions that accept a Tensor."""
     names = {numpy_name(function) for function in IMPLEMENTATIONS.keys() - REFUSED if function.__name__ != "getitem"}
     return {name for name in names if not name.startswith("scipy.")}
-
-
-def numpy_name(function: Callable[..., Any]) -> str:
-    """What users write for a NumPy function, such as "np.linalg.norm", or for a ufunc of SciPy."""
-    if isinstance(function, types.MethodDescriptorType):
-        return f"ndarray.{function.__name__}"
-    home = getattr(function, "__module__", None) or "numpy"  # a ufunc does not tell
-    if isinstance(function, np.ufunc) and getattr(np, function.__name__, None) is not function:
-        return f"scipy.special.{function.__name__}"
-    return f"{home.replace('numpy', 'np', 1)}.{function.__name__}"

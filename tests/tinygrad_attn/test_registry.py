@@ -50,20 +50,18 @@ def test_a_function_without_a_rule_names_itself_and_the_nearest(call: Any, name:
     assert isinstance(caught.value, TypeError)
 
 
-def test_ufunc_methods_name_the_function_to_use() -> None:
-    with pytest.raises(ta.errors.UnsupportedFunctionError, match=r"np\.add\.reduce has no .*\n  use np\.sum"):
-        np.add.reduce(variable([1.0]))
-    with pytest.raises(ta.errors.UnsupportedFunctionError, match="outer"):
-        np.multiply.outer(variable([1.0]), variable([1.0]))
+def test_a_ufunc_method_without_a_rule_names_those_that_have_one() -> None:
+    with pytest.raises(ta.errors.UnsupportedFunctionError, match=r"np\.add\.reduceat has no .*\n  known are reduce, "):
+        np.add.reduceat(variable([1.0]), [0])
 
 
 def test_options_that_numpy_has_and_we_do_not_are_named() -> None:
     with pytest.raises(
-        ta.errors.UnsupportedFunctionError, match=r"sum\(\) takes no option 'where' on a Tensor\n.* axis"
+        ta.errors.UnsupportedFunctionError, match=r"clip\(\) takes no option 'where' on a Tensor\n.* min"
     ):
-        np.sum(variable([1.0, 2.0]), where=np.array([True, False]))
-    with pytest.raises(ta.errors.UnsupportedFunctionError, match=r"takes no option 'dtype'"):
-        np.exp(variable([1.0]), dtype=np.float32)
+        np.clip(variable([1.0, 2.0]), 0.0, 1.0, where=np.array([True, False]))
+    with pytest.raises(ta.errors.UnsupportedFunctionError, match=r"takes no option 'where'"):
+        np.exp(variable([1.0]), where=np.array([False]))
     assert np.sum(variable([1.0, 2.0]), axis=None, out=None).item() == 3.0
 
 
@@ -71,8 +69,7 @@ def test_what_numpy_does_anyway_may_be_said() -> None:
     t = variable([[1.0, 2.0], [3.0, 4.0]])
     assert np.reshape(t, (4,), order="C").shape == (4,)
     assert np.stack((t, t), axis=0, dtype=None, casting="same_kind").shape == (2, 2, 2)
-    with pytest.raises(ta.errors.UnsupportedFunctionError, match="takes no option 'order'"):
-        np.reshape(t, (4,), order="F")
+    assert np.exp(t, where=True, casting="same_kind").shape == (2, 2)
 
 
 def test_functions_that_write_into_an_array_are_not_offered_as_the_nearest() -> None:

@@ -1,6 +1,8 @@
 """All operations; importing this package fills the registry."""
 
-from tinygrad_attn.ops import plain as _plain  # noqa: F401 (imported for what it registers)
+from tinygrad_attn.ops import plain as _plain  # noqa: F401 (imported for what it registers, as the next two)
+from tinygrad_attn.ops import reduce_where as _reduce_where  # noqa: F401
+from tinygrad_attn.ops import ufunc_methods as _ufunc_methods  # noqa: F401
 from tinygrad_attn.ops.activation import (
     celu,
     elu,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
+from tinygrad_attn.arguments import in_dtype
 from tinygrad_attn.errors import OptionError, ShapeError
 from tinygrad_attn.ops.index import at_axis, axis_from_front
 from tinygrad_attn.registry import implements
@@ -48,18 +50,18 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
     Args:
         f: values at places of equal distance.
-        varargs: the distance h, one for all axes or one for each; 1 if left out.
+        varargs: the distance h, one for all axes or one for each; 1 if left out. A vector in its place holds the places
+            themselves, at whatever distances.
         axis: one axis or several; all if None.
         edge_order: 1 or 2, how exact the ends are.
     Returns:
         One Tensor, or one for each axis.
-    Raises:
-        OptionError: places at unequal distances.
     """
-    axes = tuple(range(f.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    f, varargs = as_array(f), tuple(as_array(h) for h in varargs)
+    axes = tuple(range(f.ndim)) if axis is None else (axis,) if np.ndim(axis) == 0 else tuple(axis)
     axes = tuple(axis_from_front("gradient", one, f) for one in axes)
-    if any(np.ndim(h) > 0 for h in varargs) or edge_order not in (1, 2):
-        raise OptionError("gradient: distances must be numbers, and edge_order 1 or 2")
+    if edge_order not in (1, 2):
+        raise OptionError(f"gradient: edge_order must be 1 or 2\n  given {edge_order!r}")
     if len(varargs) not in (0, 1, len(axes)):
         raise OptionError(f"gradient: one distance, or one for each axis\n  given {len(varargs)} for {len(axes)} axes")
     distances = varargs if len(varargs) == len(axes) else (varargs or (1.0,)) * len(axes)
@@ -70,11 +72,33 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 def _slopes(f: Any, axis: int, h: Any, edge_order: int) -> Any:
     if f.shape[axis] <= edge_order:
         raise ShapeError(f"gradient: at least {edge_order + 1} places along axis {axis}\n  given shape {f.shape}")
+    if np.ndim(h) > 0:
+        return _slopes_between(f, axis, h, edge_order)
     middle = (_part(f, axis, 2, None) - _part(f, axis, None, -2)) / (2.0 * h)
     # The slope at an end, from the values there inwards: of the line through two, of the parabola through three.
     weights = (-1.0, 1.0) if edge_order == 1 else (-1.5, 2.0, -0.5)
     first = sum(weight * _part(f, axis, i, i + 1) for i, weight in enumerate(weights)) / h
     last = sum(-weight * _part(f, axis, -i - 1, -i or None) for i, weight in enumerate(weights)) / h
+    return np.concatenate([first, middle, last], axis)
+
+
+def _slopes_between(f: Any, axis: int, places: Any, edge_order: int) -> Any:
+    """Slopes of the parabola through a place and its two neighbours, which may lie at different distances."""
+    if np.shape(places) != (f.shape[axis],):
+        raise ShapeError(
+            f"gradient: one place for each value along axis {axis}\n"
+            f"    f       {f.shape}\n    places  {np.shape(places)}"
+        )
+    widths = np.reshape(diff(places), (-1,) + (1,) * (f.ndim - 1 - axis))
+    sides = diff(f, axis=axis) / widths  # slopes between neighbours
+    left, right = _part(sides, axis, None, -1), _part(sides, axis, 1, None)
+    before, after = widths[:-1], widths[1:]
+    middle = (left * after + right * before) / (before + after)
+    first, last = _part(sides, axis, 0, 1), _part(sides, axis, -1, None)
+    if edge_order == 2:  # of the parabola through the three outermost places
+        bend = (right - left) / (before + after)
+        first = first - _part(bend, axis, 0, 1) * widths[:1]
+        last = last + _part(bend, axis, -1, None) * widths[-1:]
     return np.concatenate([first, middle, last], axis)
 
 
@@ -176,6 +200,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if period is not None:
         raise OptionError("interp: period has no gradient rule\n  take x and xp modulo the period first")
     x, xp, fp = as_array(x), as_array(xp), as_array(fp)
+    x = x if hasattr(x, "shape") else np.asarray(x)
     places, at = np.asarray(plain(xp)), np.asarray(plain(x))
     if places.ndim != 1 or np.shape(fp) != places.shape or not places.size:
         raise ShapeError(
@@ -188,7 +213,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         piece = np.clip(np.searchsorted(places, at, "right") - 1, 0, places.size - 2)
         x0, x1, f0, f1 = xp[piece], xp[piece + 1], fp[piece], fp[piece + 1]
         inside = f0 + (f1 - f0) * (x - x0) / (x1 - x0)
-    return np.where(at < places[0], first, np.where(at > places[-1], last, inside))
+    ends = [np.reshape(end, ()) if np.size(end) == 1 else end for end in (first, last)]
+    return np.where(at < places[0], ends[0], np.where(at > places[-1], ends[1], inside))
 
 
 @implements(np.polyval)
@@ -211,17 +237,23 @@ def linspace(
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: None = None,
+    dtype: Any = None,
     axis: int = 0,
 ) -> Any:
     """`num` values from `start` to `stop` at equal distances, along a new axis.
 
     yₖ = start + (stop − start) k / (num − 1)
     """
+    num = operator.index(num)
+    if num < 0:
+        raise OptionError(f"linspace: num must not be negative\n  given {num}")
+    start, stop = as_array(start), as_array(stop)
+    if dtype is not None:
+        start, stop = (in_dtype(np.linspace, end, dtype) for end in (start, stop))
     pieces = num - 1 if endpoint else num
     shape = np.broadcast_shapes(np.shape(start), np.shape(stop))
     kind = np.result_type(plain(start), plain(stop), 0.0)
     parts = np.reshape(np.arange(num, dtype=kind) / max(pieces, 1), (num,) + (1,) * len(shape))
     y = start * (1.0 - parts) + stop * parts
     y = y if axis == 0 else np.moveaxis(y, 0, axis)
-    return (y, (stop - start) / pieces) if retstep else y
+    return (y, (stop - start) / pieces if pieces > 0 else np.nan) if retstep else y

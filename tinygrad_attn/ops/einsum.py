@@ -231,7 +231,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 def _meeting(a_ndim: int, b_ndim: int, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The axes of `a` and of `b` over which products are summed, counted from the front."""
-    if isinstance(axes, int):
+    if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= min(a_ndim, b_ndim):
             raise AxisRangeError(f"tensordot: axes={axes} axes of each must meet\n  given {a_ndim} and {b_ndim} axes")
         return tuple(range(a_ndim - axes, a_ndim)), tuple(range(axes))
@@ -261,7 +261,16 @@ def inner(a: Any, b: Any) -> Any:
     return np.multiply(a, b) if np.ndim(a) == 0 or np.ndim(b) == 0 else tensordot(a, b, (-1, -1))
 
 
-@implements(np.outer, np.linalg.outer)
+@implements(np.linalg.outer)
+def _linalg_outer(x1: Any, x2: Any) -> Any:
+    if np.ndim(x1) != 1 or np.ndim(x2) != 1:
+        raise ShapeError(
+            f"outer: two vectors\n    x1  {np.shape(x1)}\n    x2  {np.shape(x2)}\n  np.outer takes any shape"
+        )
+    return outer(x1, x2)
+
+
+@implements(np.outer)
 def outer(a: Any, b: Any) -> Any:
     """Every element of `a` times every element of `b`: (n,), (m,) -> (n, m)."""
     return np.multiply(np.reshape(a, (-1, 1)), np.reshape(b, (1, -1)))

@@ -16,6 +16,7 @@ from tinygrad_attn.explain import broadcast_clash
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.activation import sigmoid
 from tinygrad_attn.registry import implements
+from tinygrad_attn.tensor import as_array, plain
 
 ANY: dict[str, Any] = {}
 POSITIVE: dict[str, Any] = {"low": 0.2, "high": 3.0}
@@ -132,8 +133,10 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
 
 @implements(np.float_power)
 def float_power(a: Any, b: Any) -> Any:
-    """Base `a` raised to `b`, computed in float64 whatever the operands are, as NumPy does it."""
-    a, b = (x.astype(np.float64) if hasattr(x, "astype") else np.asarray(x, np.float64) for x in (a, b))
+    """Base `a` raised to `b`, computed in float64 at least, as NumPy does it."""
+    a, b = as_array(a), as_array(b)
+    kind = np.result_type(plain(a), plain(b), np.float64)
+    a, b = (x.astype(kind) if hasattr(x, "astype") else np.asarray(x, kind) for x in (a, b))
     return np.power(a, b)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from tinygrad_attn.domain import Chooser
-from tinygrad_attn.errors import AxisRangeError, DtypeError, IndexRangeError
+from tinygrad_attn.errors import AxisRangeError, DtypeError, IndexRangeError, ShapeError
 from tinygrad_attn.operation import op
-from tinygrad_attn.registry import IMPLEMENTATIONS
-from tinygrad_attn.tensor import plain
+from tinygrad_attn.registry import IMPLEMENTATIONS, implements
+from tinygrad_attn.tensor import as_array, plain
 
 
 def plain_index(index: Any, *, copy: bool | None = True) -> Any:
@@ -214,6 +214,29 @@ def _(g: Any, out: Any, x: Any, values: Any, *, index: Any) -> Any:
     read = g[plain_index(index, copy=None)]
     leading = max(values.ndim - read.ndim, 0)  # as in an assignment, values may have axes of length 1 in front
     return np.reshape(read, (1,) * leading + read.shape)
+
+
+@implements(np.bincount)
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each whole number occurs, or the sum of the weights at its places.
+
+    yᵢ = Σ weights over the places where x = i
+
+    Args:
+        x: a vector of whole numbers, none negative.
+        weights: as many numbers; without them, the answer is plain integers.
+        minlength: at least so many elements.
+    """
+    places = np.asarray(plain(x))
+    counts = np.bincount(places, minlength=minlength)
+    if weights is None:
+        return counts
+    weights = as_array(weights)
+    if np.shape(weights) != places.shape:
+        raise ShapeError(
+            f"bincount: one weight per place\n    x        {places.shape}\n    weights  {np.shape(weights)}"
+        )
+    return scatter_add(weights, index=places, shape=counts.shape)
 
 
 # --- rows of a table ---------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_attn.arguments import in_dtype
 from tinygrad_attn.domain import Chooser, reals
 from tinygrad_attn.errors import ShapeError
 from tinygrad_attn.operation import op
@@ -136,5 +137,6 @@ def _linalg_diagonal(x: Any, *, offset: int = 0) -> Any:
 
 
 @implements(np.linalg.trace)
-def _linalg_trace(x: Any, *, offset: int = 0, dtype: None = None) -> Any:
+def _linalg_trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
+    x = x if dtype is None else in_dtype(np.linalg.trace, x, dtype)
     return trace(x, offset=offset, axis1=-2, axis2=-1)

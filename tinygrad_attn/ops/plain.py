@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_attn.errors import GradientError
+from tinygrad_attn.modes import is_grad_enabled
 from tinygrad_attn.registry import IMPLEMENTATIONS
-from tinygrad_attn.tensor import plain
+from tinygrad_attn.tensor import holds_tensor, plain
 
 PLAIN_FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal),
@@ -19,16 +21,32 @@ PLAIN_FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(np.sign, np.floor_divide, np.floor, np.ceil, np.rint, np.round),
     *(np.argmax, np.argmin, np.argsort, np.argpartition, np.lexsort, np.searchsorted, np.digitize, np.isin, np.unique),
     *(np.argwhere, np.nonzero, np.flatnonzero, np.count_nonzero),
-    *(np.shape, np.ndim, np.size, np.zeros_like, np.ones_like, np.full_like, np.empty_like),
+    *(np.shape, np.ndim, np.size, np.zeros_like, np.ones_like, np.empty_like),
     *(np.allclose, np.isclose, np.array_equal, np.array2string, np.array_repr, np.array_str, np.any, np.all),
-    *(np.array_equiv, np.linalg.matrix_rank, np.bincount, np.histogram),
+    *(np.array_equiv, np.linalg.matrix_rank, np.histogram),
     *(np.result_type, np.may_share_memory, np.shares_memory),
 )
 
 
+def _refuse_weights(function: Callable[..., Any], kwargs: dict[str, Any]) -> None:
+    weights = kwargs.get("weights")
+    if getattr(weights, "requires_grad", False) and is_grad_enabled():
+        raise GradientError(
+            f"{function.__name__}: weights= require a gradient, which would be lost\n"
+            "  pass weights.detach(), or use np.bincount(positions, weights), which has one"
+        )
+
+
+def _plainly(value: Any) -> Any:
+    return (
+        [_plainly(part) for part in value] if isinstance(value, (list, tuple)) and holds_tensor(value) else plain(value)
+    )
+
+
 def _on_plain_values(function: Callable[..., Any]) -> Callable[..., Any]:
     def called_plainly(*args: Any, **kwargs: Any) -> Any:
-        return function(*(plain(value) for value in args), **{name: plain(value) for name, value in kwargs.items()})
+        _refuse_weights(function, kwargs)
+        return function(*map(_plainly, args), **{name: _plainly(value) for name, value in kwargs.items()})
 
     called_plainly.__name__ = function.__name__
     return called_plainly

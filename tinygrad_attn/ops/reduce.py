@@ -8,10 +8,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from tinygrad_attn.domain import any_axes, any_axis_or_none, distinct, flag, one_of, reals
-from tinygrad_attn.errors import OptionError
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.choose import keep_where
-from tinygrad_attn.registry import implements
 
 Axis = int | tuple[int, ...] | None
 _AXES: dict[str, Any] = {"axis": any_axes, "keepdims": flag}
@@ -97,24 +95,6 @@ def std(x: Any, *, axis: Axis = None, keepdims: bool = False, correction: float 
 def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool, correction: float) -> Any:
     per_element = g / (np.where(np.equal(out, 0), 1.0, out) * (count(x, axis) - correction))
     return spread(np.where(np.equal(out, 0), 0.0, per_element), x, axis, keepdims) * centred(x, axis)
-
-
-@implements(np.var)
-def numpy_var(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, **options: Any) -> Any:
-    """`var` as NumPy calls it; `ddof` is its older name for `correction`."""
-    return var(x, axis=axis, dtype=dtype, out=out, **_with_correction("var", ddof, options))
-
-
-@implements(np.std)
-def numpy_std(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, **options: Any) -> Any:
-    """`std` as NumPy calls it; `ddof` is its older name for `correction`."""
-    return std(x, axis=axis, dtype=dtype, out=out, **_with_correction("std", ddof, options))
-
-
-def _with_correction(name: str, ddof: float, options: dict[str, Any]) -> dict[str, Any]:
-    if ddof and "correction" in options:
-        raise OptionError(f"{name}: ddof and correction are two names of one thing\n  give one of them")
-    return {"correction": ddof, **options}
 
 
 @op(np.max, np.amax, domain=distinct(), options=_AXES)

@@ -53,7 +53,10 @@ def repeat(x: Any, *, repeats: Any, axis: int | None = None) -> Any:
 
 @repeat.gradient("x", formula="dx = Σ over the repetitions of dy")
 def _(g: Any, out: Any, x: Any, *, repeats: Any, axis: int | None) -> Any:
-    shape, along = ((x.size,), 0) if axis is None else (x.shape, normalize_axis_index(axis, x.ndim))
+    if axis is None or x.ndim == 0:  # NumPy lets a single number be named an axis
+        shape, along = (x.size,), 0
+    else:
+        shape, along = x.shape, normalize_axis_index(axis, x.ndim)
     source = np.repeat(np.arange(shape[along]), repeats)  # which position each repetition came from
     return np.reshape(scatter_add(g, index=at_axis(along, source), shape=shape), x.shape)
 
@@ -74,7 +77,8 @@ def roll(x: Any, *, shift: Any, axis: Any = None) -> Any:
 
 @roll.gradient("x", formula="dx = dy rolled back")
 def _(g: Any, out: Any, x: Any, *, shift: Any, axis: Any) -> Any:
-    return np.roll(g, tuple(-int(n) for n in shift) if isinstance(shift, (tuple, list)) else -shift, axis)
+    back = -np.asarray(shift, np.intp)
+    return np.roll(g, tuple(back.tolist()) if back.ndim else int(back), axis)
 
 
 # --- borders -------------------------------------------------------------------------------------------------------
@@ -117,6 +121,8 @@ def pad(x: Any, *, pad_width: Any, mode: Any = "constant", constant_values: Any 
     """
     if mode == "constant":
         return np.pad(x, pad_width, mode, constant_values=constant_values)
+    if mode in _COPYING and not (isinstance(constant_values, float) and constant_values == 0.0):
+        raise OptionError(f"pad: mode {mode!r} copies and takes no constant_values\n  given {constant_values!r}")
     if mode not in _COPYING:
         raise OptionError(f"pad: mode {mode!r} has no gradient rule\n  expected 'constant', {str(_COPYING)[1:-1]}")
     return np.pad(x, pad_width, mode)
@@ -124,7 +130,7 @@ def pad(x: Any, *, pad_width: Any, mode: Any = "constant", constant_values: Any 
 
 @pad.gradient("x", formula="dx = the middle of dy, and what was copied into the border added to where it came from")
 def _(g: Any, out: Any, x: Any, *, pad_width: Any, mode: Any, constant_values: Any) -> Any:
-    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    widths = _widths(pad_width, x.ndim)
     if mode == "constant":
         return g[tuple(slice(before, before + n) for (before, _), n in zip(widths, x.shape, strict=True))]
     for axis, (width, length) in enumerate(zip(widths, x.shape, strict=True)):
@@ -132,6 +138,15 @@ def _(g: Any, out: Any, x: Any, *, pad_width: Any, mode: Any, constant_values: A
         shape = (*x.shape[: axis + 1], *g.shape[axis + 1 :])
         g = scatter_add(g, index=at_axis(axis, source), shape=shape)
     return g
+
+
+def _widths(pad_width: Any, ndim: int) -> list[list[int]]:
+    """One pair (before, after) per axis; a dict has them by axis, and leaves axes without."""
+    if isinstance(pad_width, dict):
+        named = {axis % ndim: np.broadcast_to(width, (2,)).tolist() for axis, width in pad_width.items()}
+        return [named.get(axis, [0, 0]) for axis in range(ndim)]
+    widths: list[list[int]] = np.broadcast_to(np.asarray(pad_width), (ndim, 2)).tolist()
+    return widths
 
 
 # --- turns, written with flip and transpose --------------------------------------------------------------------------

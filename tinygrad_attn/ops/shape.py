@@ -12,7 +12,8 @@ from tinygrad_attn.errors import AxisRangeError, OptionError
 from tinygrad_attn.explain import broadcast_clash, concatenate_clash, reshape_clash, stack_clash
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.index import axis_from_front
-from tinygrad_attn.registry import implements
+from tinygrad_attn.registry import extends, implements
+from tinygrad_attn.tensor import plain
 
 
 def _some_reshape(choose: Chooser, inputs: tuple[Any, ...]) -> tuple[int, ...]:
@@ -34,6 +35,21 @@ def reshape(x: Any, *, shape: Any) -> Any:
 @reshape.gradient("x", formula="dx = dy in the old shape")
 def _(g: Any, out: Any, x: Any, *, shape: Any) -> Any:
     return np.reshape(g, x.shape)
+
+
+@extends(np.reshape)
+def _reshape_in_order(x: Any, *, shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+    """With order "F", read and written with the first axis running fastest."""
+    if order not in ("C", "F"):
+        raise OptionError(f"reshape: order must be 'C' or 'F'\n  given {order!r}")
+    if copy is False:
+        raise OptionError(
+            "reshape: copy=False asks for the memory of x\n  a Tensor shares it where it can; leave it out"
+        )
+    if order == "C":
+        return np.reshape(x, shape)
+    sides = (shape,) if np.ndim(shape) == 0 else tuple(shape)
+    return np.transpose(np.reshape(np.transpose(x), sides[::-1]))
 
 
 def _some_order(choose: Chooser, inputs: tuple[Any, ...]) -> tuple[int, ...] | None:
@@ -255,6 +271,18 @@ def astype(x: Any, *, dtype: Any) -> Any:
 @astype.gradient("x", formula="dx = dy in the old precision")
 def _(g: Any, out: Any, x: Any, *, dtype: Any) -> Any:
     return g  # the engine gives every gradient the dtype of its input
+
+
+@implements(np.full_like)
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+) -> Any:
+    """`fill_value` in the shape of `a`, or another one, and in its dtype, or another one.
+
+    y = fill_value everywhere; its gradient is the sum over all places
+    """
+    sides = np.shape(a) if shape is None else shape
+    return np.broadcast_to(fill_value, sides).astype(np.result_type(plain(a)) if dtype is None else dtype)
 
 
 @implements(np.ravel)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_attn.domain import any_axis_or_none, distinct, one_of
-from tinygrad_attn.errors import InPlaceError, OptionError, ShapeError
+from tinygrad_attn.errors import DtypeError, IndexRangeError, InPlaceError, OptionError, ShapeError
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.index import at_axis, axis_from_front, index_put
 from tinygrad_attn.registry import REFUSED, implements
@@ -36,6 +36,10 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
         a, axis = np.ravel(a), 0
     axis = axis_from_front("take", axis, a)
     places = np.asarray(plain(indices), dtype=np.intp if np.size(indices) == 0 else None)
+    if places.dtype == bool:  # NumPy reads 0 and 1 here; a mask is for a[mask] and np.compress
+        places = places.astype(np.intp)
+    if places.size and not a.shape[axis] and mode != "raise":
+        raise IndexRangeError(f"take: there is nothing to take along axis {axis}\n    a  {a.shape}")
     if mode == "wrap":
         places = places % a.shape[axis]
     elif mode == "clip":
@@ -104,7 +108,10 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0.
     """
     if len(condlist) != len(choicelist) or not condlist:
         raise ShapeError(f"select: one choice per condition\n  given {len(condlist)} and {len(choicelist)}")
-    result = default
+    if any(np.asarray(plain(condition)).dtype != bool for condition in condlist):
+        raise DtypeError("select: conditions must be boolean, such as x > 0")
+    kind = np.result_type(*(plain(value) for value in (*choicelist, default)))  # Python numbers do not widen it
+    result = default if hasattr(default, "dtype") else np.asarray(default, kind)
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         result = np.where(plain(condition), choice, result)
     return result
@@ -124,7 +131,7 @@ def sort(x: Any, *, axis: int | None = -1, kind: str | None = None) -> Any:
 
     y = x[p] with the permutation p that sorts
     """
-    return np.sort(x, axis, "stable")
+    return np.sort(x, axis, kind or "stable")  # type: ignore[call-overload]
 
 
 @sort.gradient("x", formula="dx[p] = dy: each element gets the gradient of the place it was sorted to")
@@ -147,7 +154,7 @@ _INSTEAD: dict[Callable[..., Any], str] = {
     np.put: "ta.index_put(np.ravel(t), values, index=…)",
     np.place: "np.where(mask, values, t)",
     np.putmask: "np.where(mask, values, t)",
-    np.copyto: "np.where(mask, source, t), or t.numpy() for the plain values of t",
+    np.copyto: "np.where(mask, source, t), np.broadcast_to(t, shape) for np.full, or t.numpy() for plain values",
     np.put_along_axis: "ta.put_along_axis(t, indices, values, axis), which returns a new Tensor",
     np.fill_diagonal: "np.where(np.eye(n, dtype=bool), value, t)",
 }

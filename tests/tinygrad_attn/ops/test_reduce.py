@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import tinygrad_attn as ta
 from tests.tinygrad_attn.ops.agreement import values
-from tinygrad_attn.errors import OptionError, UnsupportedFunctionError
+from tinygrad_attn.errors import OptionError
 
 factors = st.lists(st.sampled_from([0.0, -0.0, 1.0, 2.0, -3.0, 0.5]), min_size=1, max_size=6)
 
@@ -81,11 +81,6 @@ def test_ddof_is_another_name_for_correction(name: str) -> None:
 def test_both_names_of_a_correction_are_one_too_many() -> None:
     with pytest.raises(OptionError, match="two names of one thing"):
         np.var(variable([1.0, 2.0]), ddof=1, correction=1)
-
-
-def test_what_var_cannot_do_on_a_tensor_it_says() -> None:
-    with pytest.raises(UnsupportedFunctionError, match="'dtype'"):
-        np.std(variable([1.0, 2.0]), dtype=np.float32)
 
 
 @given(st.lists(st.floats(-5.0, 5.0), min_size=2, max_size=5), st.floats(-100.0, 100.0))
