@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,3 +63,48 @@ def test_the_others_at_their_corners():
 def test_impossible_counts_are_refused(call):
     with pytest.raises(OptionError, match="given"):
         call()
+
+
+EVERY = {
+    "constant": lambda step: schedules.constant(step),
+    "warmup": lambda step: schedules.warmup(step, warmup_steps=3),
+    "warmup_cosine": lambda step: schedules.warmup_cosine(step, warmup_steps=3, total_steps=9, final=0.5),
+    "noam": lambda step: schedules.noam(step, d_model=8, warmup_steps=3),
+    "step_decay": lambda step: schedules.step_decay(step, every=3),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("step", [0, -1, 1.5, 2.0, math.nan, "3", None, True], ids=repr)
+def test_a_step_is_a_whole_number_from_1(name, step):
+    with pytest.raises(OptionError, match=rf"given {step!r}"):
+        EVERY[name](step)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_steps_counted_by_numpy_give_the_same_plain_number(name):
+    for step in (1, 3, 4, 9, 10):
+        rate = EVERY[name](np.int64(step))
+        assert type(rate) is float and rate == EVERY[name](step)
+
+
+@pytest.mark.parametrize("bad", [math.nan, -0.5, math.inf, "0.5"], ids=repr)
+def test_a_factor_is_a_number_that_is_not_negative(bad):
+    for step in (1, 5, 9):
+        with pytest.raises(OptionError, match="final"):
+            schedules.warmup_cosine(step, warmup_steps=3, total_steps=9, final=bad)
+        with pytest.raises(OptionError, match="factor"):
+            schedules.step_decay(step, every=3, factor=bad)
+
+
+@pytest.mark.parametrize("bad", [2.5, math.nan, "2", None], ids=repr)
+def test_counts_are_whole_numbers(bad):
+    for call in (
+        lambda: schedules.warmup(2, warmup_steps=bad),
+        lambda: schedules.warmup_cosine(2, warmup_steps=1, total_steps=bad),
+        lambda: schedules.noam(2, d_model=bad),
+        lambda: schedules.noam(2, d_model=8, warmup_steps=bad),
+        lambda: schedules.step_decay(2, every=bad),
+    ):
+        with pytest.raises(OptionError, match="must be a whole number"):
+            call()

@@ -13,6 +13,7 @@ from tinygrad_attn.errors import DtypeError, IndexRangeError, OptionError
 from tinygrad_attn.nn import init
 from tinygrad_attn.nn.module import Module
 from tinygrad_attn.nn.parameter import Parameter
+from tinygrad_attn.settings import is_integer, is_number
 from tinygrad_attn.tensor import Tensor
 
 Input = Tensor | ArrayLike
@@ -85,7 +86,7 @@ class Embedding(Module):
         dtype: DTypeLike | None = None,
     ) -> None:
         check_size("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
-        if padding_index is not None and not _is_integer(padding_index):
+        if padding_index is not None and not is_integer(padding_index):
             raise DtypeError(f"Embedding: padding_index is an id, an integer\n  given {padding_index!r}")
         if padding_index is not None and not 0 <= padding_index < num_embeddings:
             raise IndexRangeError(
@@ -199,17 +200,12 @@ class Dropout(Module):
 def check_probability(layer: str, **probabilities: float) -> None:
     """Raise unless every one lies in [0, 1]."""
     for name, p in probabilities.items():
-        number = isinstance(p, (int, float, np.integer, np.floating)) and not isinstance(p, bool)
-        if not number or not 0.0 <= p <= 1.0:
+        if not is_number(p) or not 0.0 <= p <= 1.0:
             raise OptionError(f"{layer}: {name} is the probability of dropping and must lie in [0, 1]\n  given {p!r}")
 
 
 def check_size(layer: str, **sizes: int) -> None:
     """Raise unless every size is a positive integer."""
     for name, size in sizes.items():
-        if not _is_integer(size) or size < 1:
+        if not is_integer(size) or size < 1:
             raise OptionError(f"{layer}: {name} must be a positive integer\n  given {size!r}")
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

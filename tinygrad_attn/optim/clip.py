@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tinygrad_attn.errors import DtypeError, OptionError
 from tinygrad_attn.optim.finite import label_of, not_finite
+from tinygrad_attn.settings import is_number
 from tinygrad_attn.tensor import Tensor
 
 
@@ -32,7 +33,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> float:
         OptionError: `max_norm` is negative, NaN or no number.
         DtypeError: something other than tensors.
     """
-    if not isinstance(max_norm, (int, float, np.integer, np.floating)) or not max_norm >= 0.0:
+    if not is_number(max_norm) or not max_norm >= 0.0:
         raise OptionError(f"max_norm must not be negative\n  given {max_norm!r}; infinity measures without clipping")
     entries = [params] if isinstance(params, Tensor) or not isinstance(params, Iterable) else list(params)
     for entry in entries:

@@ -14,6 +14,7 @@ from tinygrad_attn.errors import CheckpointError, DtypeError, OptionError
 from tinygrad_attn.nn.state import as_mapping
 from tinygrad_attn.optim.block import Block
 from tinygrad_attn.optim.finite import label_of
+from tinygrad_attn.settings import is_number
 from tinygrad_attn.tensor import Tensor
 
 Array = NDArray[Any]
@@ -295,6 +296,5 @@ def _check_learning_rate(lr: Any) -> None:
 
 def check_number(name: str, value: Any, low: float, high: float) -> None:
     """Raise unless `value` is a number in [low, high)."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not number or not low <= value < high:
+    if not is_number(value) or not low <= value < high:
         raise OptionError(f"{name} must be a number in [{low:g}, {high:g})\n  given {value!r}")
