@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,14 @@ DTYPES = frozenset(
 def save(path: PathLike, tensors: Mapping[str, ArrayLike], metadata: Mapping[str, str] | None = None) -> None:
     """Write arrays to a file, all of it or nothing: an older file stays as it was until the new one is complete.
 
+    The new file may be read by whoever could read the old one.
+
     Args:
         path: where; the folder must exist. By custom the name ends in ".safetensors".
         tensors: arrays by name, such as a module's `state_dict()`. Which of them are one parameter is not kept.
         metadata: text by name, such as settings written as JSON.
     Raises:
-        CheckpointError: the folder is missing or cannot be written, or `path` is a folder.
+        CheckpointError: the folder is missing or cannot be written, or `path` is a folder, a device or no name.
         DtypeError: an array's dtype cannot be stored, or a name or the metadata is not text.
         MissingExtraError: safetensors is not installed.
 
@@ -55,14 +58,17 @@ def save(path: PathLike, tensors: Mapping[str, ArrayLike], metadata: Mapping[str
     library = _safetensors()
     # safetensors 0.8 writes a broken header for no arrays with metadata {}, and a sound one with None.
     data = library.save(_storable(tensors), metadata=_text(metadata or {}) or None)
+    if "\0" in os.fspath(path):
+        raise CheckpointError(f"cannot save to {path!r}\n  expected the name of a file, which cannot hold a NUL")
     target = Path(os.path.realpath(path))  # through a symbolic link, not over it
-    if target.is_dir():
-        raise CheckpointError(f"cannot save to {path}\n  expected the name of a file, given a folder; add a file name")
+    if os.path.exists(target) and not os.path.isfile(target):
+        kind = "a folder; add a file name" if os.path.isdir(target) else "a device or a pipe"
+        raise CheckpointError(f"cannot save to {path}\n  expected the name of a file, given {kind}")
     try:
         _write_whole(target, data)
     except OSError as error:
-        hint = "use another folder, or make room in this one"
-        if not target.parent.exists():
+        hint = "use another name or folder, or make room in this one"
+        if not os.path.exists(target.parent):
             hint = f"make the folder first: {target.parent}"
         raise CheckpointError(f"cannot save to {path}\n  {error.strerror or error}; {hint}") from error
 
@@ -79,7 +85,7 @@ def load(path: PathLike) -> tuple[dict[str, Array], dict[str, str]]:
     """
     library = _safetensors()
     source = Path(path)
-    if source.is_dir():
+    if os.path.isdir(source):
         raise CheckpointError(
             f"cannot load {source}\n  expected a file, given a folder; add the name of the file in it"
         )
@@ -128,7 +134,10 @@ def _storable(tensors: Mapping[str, ArrayLike]) -> dict[str, Array]:
         _check_text("the name of an array", name)
         if name == "__metadata__":
             raise DtypeError("an array cannot be called '__metadata__'\n  the format keeps that name for the metadata")
-        array = np.asarray(values)
+        try:
+            array = np.asarray(values)
+        except ValueError as error:  # rows of different lengths
+            raise DtypeError(f"{name} cannot be stored\n  {error}") from error
         if array.dtype.name not in DTYPES:
             raise DtypeError(
                 f"{name} cannot be stored\n  expected numbers or booleans, given dtype {array.dtype}; convert it first"
@@ -139,6 +148,8 @@ def _storable(tensors: Mapping[str, ArrayLike]) -> dict[str, Array]:
 
 
 def _text(metadata: Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(metadata, Mapping):
+        raise DtypeError(f"save: metadata must be text by name\n  given {type(metadata).__name__}")
     for name, value in metadata.items():
         _check_text("the name of a metadata entry", name)
         _check_text(f"the metadata entry {name!r}", value)
@@ -159,6 +170,8 @@ def _write_whole(target: Path, data: bytes) -> None:
     beside = target.with_name(f".saving-{secrets.token_hex(8)}")
     try:
         with open(beside, "xb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copymode(target, beside)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

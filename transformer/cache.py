@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tinygrad_attn.errors import GradientError, OptionError, ShapeError
+from tinygrad_attn.errors import DtypeError, GradientError, IndexRangeError, OptionError, ShapeError
+from tinygrad_attn.nn.layers import check_size
 
 Array = NDArray[Any]
 
@@ -43,12 +44,17 @@ class KeyValueCache:
             Two arrays (batch, heads, length, d_head).
         Raises:
             GradientError: the new ones carry a gradient, which would end here unnoticed.
-            ShapeError: they belong to another batch or to other heads.
+            ShapeError: they belong to another batch or to other heads, or are not one value per key.
         """
         if getattr(key, "requires_grad", False) or getattr(value, "requires_grad", False):
             raise GradientError(
                 "a cache keeps values without gradient, and these carry one\n"
                 "  decode under no_grad(); for training, pass the whole sequence at once and no cache"
+            )
+        if key.shape[:-1] != value.shape[:-1]:
+            raise ShapeError(
+                f"the cache takes one value per key\n    key    {key.shape}\n    value  {value.shape}\n"
+                "  expected (batch, heads, new, d_head) for both"
             )
         start, self.length = self.length, self.length + key.shape[-2]
         try:
@@ -60,9 +66,15 @@ class KeyValueCache:
         return self.key, self.value
 
     def select(self, rows: ArrayLike) -> None:
-        """Keep these rows of the batch, in this order; a row may be taken more than once."""
+        """Keep these rows of the batch, in this order; a row may be taken more than once.
+
+        Args:
+            rows: (new batch,), integers.
+        Raises:
+            DtypeError, ShapeError, IndexRangeError: anything else, or a row that does not exist.
+        """
         if self._key is not None and self._value is not None:
-            chosen = np.asarray(rows)
+            chosen = _rows(rows, len(self._key))
             self._key, self._value = self.key[chosen], self.value[chosen]
 
     def reset(self) -> None:
@@ -97,6 +109,7 @@ class DecoderCache:
     """
 
     def __init__(self, num_layers: int) -> None:
+        check_size("DecoderCache", num_layers=num_layers)
         self.layers = tuple(LayerCache() for _ in range(num_layers))
 
     @property
@@ -120,6 +133,17 @@ class DecoderCache:
             layer.cross_attention.reset()
 
 
+def _rows(rows: ArrayLike, batch: int) -> Array:
+    chosen = np.asarray(rows)
+    if chosen.ndim != 1:
+        raise ShapeError(f"the rows to keep must be (new batch,)\n  given shape {chosen.shape}")
+    if chosen.size and chosen.dtype.kind not in "iu":
+        raise DtypeError(f"the rows to keep are numbers of rows, integers\n  given {chosen.dtype}")
+    if chosen.size and not 0 <= chosen.min() <= chosen.max() < batch:
+        raise IndexRangeError(f"the rows to keep must lie in [0, {batch})\n  given {chosen.tolist()}")
+    return chosen.astype(np.intp)
+
+
 def _put(stored: Array | None, new: Array, start: int) -> Array:
     """`new` written behind position `start`, in larger memory if there is no room."""
     length = start + new.shape[-2]
@@ -131,8 +155,9 @@ def _put(stored: Array | None, new: Array, start: int) -> Array:
             f"    kept  {(*stored.shape[:-2], start, stored.shape[-1])}\n    new   {new.shape}\n"
             "  call reset() before another batch"
         )
-    if length > stored.shape[-2]:
-        room = np.empty((*stored.shape[:-2], max(length, 2 * start), stored.shape[-1]), stored.dtype)
+    dtype = np.result_type(stored, new)
+    if length > stored.shape[-2] or dtype != stored.dtype:
+        room = np.empty((*stored.shape[:-2], max(length, 2 * start), stored.shape[-1]), dtype)
         room[..., :start, :] = stored[..., :start, :]
         stored = room
     stored[..., start:length, :] = new

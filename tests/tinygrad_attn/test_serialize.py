@@ -289,3 +289,40 @@ def test_without_the_library_the_extra_is_named(tmp_path, monkeypatch):
 def test_arguments_in_pytorchs_order_are_told_apart(tmp_path: Any) -> None:
     with pytest.raises(DtypeError, match=r"save\(path, tensors\)"):
         serialize.save({"w": np.ones(2)}, str(tmp_path / "w.safetensors"))  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps permissions otherwise")
+def test_a_private_file_stays_private_when_it_is_saved_again(whole: Any) -> None:
+    whole.chmod(0o600)
+    serialize.save(whole, {"x": np.ones(1)})
+    assert whole.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a" * 300, "é" * 200], ids=["NUL", "long", "long in bytes"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Any, name: str) -> None:
+    for use in (lambda path: serialize.save(path, {"x": np.ones(1)}), serialize.load):
+        with pytest.raises(CheckpointError):
+            use(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
+def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Any) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CheckpointError, match="a device or a pipe"):
+        serialize.save(tmp_path / "pipe", {"x": np.ones(1)})
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_names_of_files_and_arrays_may_be_in_any_script(tmp_path: Any) -> None:
+    path = tmp_path / "가중치 é 😀.safetensors"
+    serialize.save(path, {"층.0/가중치": np.ones(2)}, {"언어": "한국어"})
+    tensors, metadata = serialize.load(path)
+    assert list(tensors) == ["층.0/가중치"] and metadata == {"언어": "한국어"}
+
+
+def test_rows_of_different_lengths_and_metadata_without_names_are_refused(tmp_path: Any) -> None:
+    with pytest.raises(DtypeError, match="ragged cannot be stored"):
+        serialize.save(tmp_path / "file", {"ragged": [[1.0], [1.0, 2.0]]})
+    with pytest.raises(DtypeError, match="metadata must be text by name"):
+        serialize.save(tmp_path / "file", {"x": np.ones(1)}, ["epoch"])  # type: ignore[arg-type]

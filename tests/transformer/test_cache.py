@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tinygrad_attn as ta
-from tinygrad_attn.errors import GradientError, OptionError, ShapeError
+from tinygrad_attn.errors import DtypeError, GradientError, IndexRangeError, OptionError, ShapeError
 from transformer import DecoderCache, KeyValueCache
 
 
@@ -96,3 +98,53 @@ def test_the_caches_of_a_decoder_move_together() -> None:
     cache.reset()
     assert cache.length == 0
     assert all(layer.cross_attention.length == 0 for layer in cache.layers)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ([2], IndexRangeError),
+        ([-1], IndexRangeError),
+        ([True, False], DtypeError),
+        ([0.0], DtypeError),
+        (1, ShapeError),
+        ([[0, 1]], ShapeError),
+    ],
+    ids=str,
+)
+def test_rows_that_are_none_are_refused_and_change_nothing(rows: Any, error: type[Exception]) -> None:
+    cache, (key, value) = KeyValueCache(), entries(3, batch=2)
+    cache.append(key, value)
+    with pytest.raises(error, match="rows to keep"):
+        cache.select(rows)
+    np.testing.assert_array_equal(cache.key, key)
+
+
+def test_no_row_at_all_may_be_kept() -> None:
+    cache = KeyValueCache()
+    cache.append(*entries(3, batch=2))
+    cache.select([])
+    assert cache.key.shape[0] == 0 and cache.length == 3
+
+
+def test_a_key_without_a_value_is_refused_and_changes_nothing() -> None:
+    cache, (key, value) = KeyValueCache(), entries(3)
+    cache.append(key, value)
+    with pytest.raises(ShapeError, match="one value per key"):
+        cache.append(key, value[..., :2, :])
+    assert cache.length == 3
+    np.testing.assert_array_equal(cache.value, value)
+
+
+def test_numbers_of_higher_precision_are_not_rounded() -> None:
+    cache, (key, value) = KeyValueCache(), entries(2)
+    cache.append(key.astype(np.float32), value.astype(np.float32))
+    both = cache.append(key / 3.0, value / 3.0)
+    np.testing.assert_array_equal(both[0][:, :, 2:], key / 3.0)
+    np.testing.assert_array_equal(both[1][:, :, :2], value.astype(np.float32))
+
+
+@pytest.mark.parametrize("layers", [0, -1, 2.0, None])
+def test_a_decoder_has_layers(layers: Any) -> None:
+    with pytest.raises(OptionError, match="num_layers must be a positive integer"):
+        DecoderCache(layers)

@@ -34,8 +34,10 @@ def uniform(
     shape: Shape, low: float = 0.0, high: float = 1.0, *, rng: Rng = None, dtype: DTypeLike | None = None
 ) -> Array:
     """Evenly spread over [low, high)."""
-    if not low <= high:
-        raise OptionError(f"uniform: low must not exceed high\n  given low={low}, high={high}")
+    if not -math.inf < low <= high < math.inf:
+        raise OptionError(
+            f"uniform: low and high must be finite, and low must not exceed high\n  given low={low}, high={high}"
+        )
     return generator(rng).uniform(low, high, shape).astype(dtype or get_default_dtype())
 
 
@@ -43,8 +45,8 @@ def normal(
     shape: Shape, mean: float = 0.0, std: float = 1.0, *, rng: Rng = None, dtype: DTypeLike | None = None
 ) -> Array:
     """Normally distributed."""
-    if not std >= 0:
-        raise OptionError(f"normal: std must not be negative\n  given {std}")
+    if not (math.isfinite(mean) and 0.0 <= std < math.inf):
+        raise OptionError(f"normal: mean and std must be finite, and std not negative\n  given mean={mean}, std={std}")
     return generator(rng).normal(mean, std, shape).astype(dtype or get_default_dtype())
 
 
@@ -57,6 +59,7 @@ def xavier_uniform(shape: Shape, *, gain: float = 1.0, rng: Rng = None, dtype: D
         Glorot and Bengio (2010), "Understanding the difficulty of training deep feedforward neural networks", eq. 16.
     """
     fan_in, fan_out = fans(shape)
+    _check_factor("xavier_uniform", gain=gain)
     bound = gain * math.sqrt(6.0 / max(1, fan_in + fan_out))
     return uniform(shape, -bound, bound, rng=rng, dtype=dtype)
 
@@ -70,6 +73,7 @@ def xavier_normal(shape: Shape, *, gain: float = 1.0, rng: Rng = None, dtype: DT
         Glorot and Bengio (2010), eq. 12.
     """
     fan_in, fan_out = fans(shape)
+    _check_factor("xavier_normal", gain=gain)
     return normal(shape, 0.0, gain * math.sqrt(2.0 / max(1, fan_in + fan_out)), rng=rng, dtype=dtype)
 
 
@@ -86,6 +90,7 @@ def kaiming_uniform(shape: Shape, *, slope: float = 0.0, rng: Rng = None, dtype:
         He, Zhang, Ren and Sun (2015), arXiv:1502.01852, eq. 15; a uniform law of that variance has a = √3 σ.
     """
     fan_in, _ = fans(shape)
+    _check_factor("kaiming_uniform", slope=abs(slope))
     bound = math.sqrt(6.0 / ((1.0 + slope * slope) * max(1, fan_in)))
     return uniform(shape, -bound, bound, rng=rng, dtype=dtype)
 
@@ -96,3 +101,9 @@ def fans(shape: Shape) -> tuple[int, int]:
         raise ShapeError(f"fan_in and fan_out need a weight (fan_out, fan_in, ...)\n  given shape {shape}")
     field = math.prod(shape[2:])
     return shape[1] * field, shape[0] * field
+
+
+def _check_factor(initialiser: str, **factors: float) -> None:
+    for name, factor in factors.items():
+        if not 0.0 <= factor < math.inf:
+            raise OptionError(f"{initialiser}: {name} must be finite and not negative\n  given {factor}")

@@ -61,3 +61,18 @@ def test_what_has_no_fans_is_refused():
 def test_zeros_and_ones_have_the_default_dtype():
     assert init.zeros((2,)).dtype == init.ones((2,)).dtype == np.float32
     assert init.zeros((2,)).sum() == 0.0 and init.ones((2,)).sum() == 2.0
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_laws_that_are_none_are_refused(bad):
+    for draw in (
+        lambda: init.uniform((3,), 0.0, bad),
+        lambda: init.uniform((3,), -bad, 0.0),
+        lambda: init.normal((3,), mean=bad),
+        lambda: init.normal((3,), std=bad),
+        lambda: init.xavier_uniform((3, 3), gain=bad),
+        lambda: init.xavier_normal((3, 3), gain=-1.0),
+        lambda: init.kaiming_uniform((3, 3), slope=bad),
+    ):
+        with pytest.raises(OptionError, match="finite"):
+            draw()
