@@ -14,7 +14,7 @@ from tinygrad_attn.errors import CheckError
 from tinygrad_attn.gradcheck_oracles import UNDERFLOW, ComplexStep, products
 from tinygrad_attn.gradcheck_report import Array, Fault, Found, InputCheck, OracleCheck
 from tinygrad_attn.modes import enable_grad, is_grad_enabled, no_grad
-from tinygrad_attn.numerical import EPSILON, HUGE, SAFETY, Slope, Vector, noise_of, slope
+from tinygrad_attn.numerical import EPSILON, HUGE, SAFETY, Slope, Vector, is_stairs, noise_of, slope
 from tinygrad_attn.tensor import Tensor, plain
 
 JVP = "jvp against vjp"
@@ -84,6 +84,8 @@ class Check:
                     if fault.is_wrong and cancelled:  # is it a pole, hidden by the rounding that its gradient implies?
                         again = slope(evaluate, variable.array, index, upstream, base, noise)
                         fault = replace(fault, slope=again) if again.verdict in ("kink", "jump") else fault
+                    if fault.is_wrong and is_stairs(evaluate, variable.array, index, upstream, base):
+                        fault = replace(fault, slope=fault.slope._replace(verdict="stairs"))
                     compared.append(fault)
             wrong = [fault for fault in compared if fault.is_wrong]
             if wrong:

@@ -277,6 +277,8 @@ def _pattern(found: Found) -> str:
         if everywhere:
             return "it is zero throughout: does the value leave the graph (numpy(), detach(), float(), no_grad)?"
         return "it is zero there; elements that are meant to get no gradient are named in exclude="
+    if not right.any() and found.oracle == "numeric":
+        return "the function itself does not change there; a stand-in for its gradient is named in exclude="
     if everywhere and len(ours) > 1 and right.all():
         factor = float(ours[0] / right[0])
         if np.allclose(ours, factor * right, rtol=1e-4, atol=0.0):
@@ -293,6 +295,8 @@ def kink_text(subject: str, fault: Fault) -> str:
         reason = f"{what} is not finite on both sides of it, as at the edge of a domain"
     elif slope.verdict == "jump":
         reason = f"{what} jumps"
+    elif slope.verdict == "stairs":
+        reason = f"{what} moves in steps: are values rounded on the way, or computed in float32?"
     elif slope.verdict == "unclear":
         reason = f"differences settle at no step, as just beside a kink or where {what} is noisy"
     else:

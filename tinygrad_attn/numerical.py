@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 Evaluate = Callable[[], Vector]
-Verdict = Literal["smooth", "kink", "jump", "edge", "unclear"]
+Verdict = Literal["smooth", "kink", "jump", "edge", "stairs", "unclear"]
 
 EPSILON = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)  # below it, numbers lose digits
@@ -37,7 +37,8 @@ class Slope(NamedTuple):
         uncertainty: how far rounding and curvature may have moved it; `rounding`: rounding alone.
         left, right: the one-sided slopes.
         verdict: "smooth"; "kink" (left and right differ); "jump" (no slope at all); "edge" (f is not finite on both
-            sides); "unclear" (no step is fine enough, such as just beside a kink).
+            sides); "stairs" (f moves in steps: see `is_stairs`); "unclear" (no step is fine enough, such as just beside
+            a kink).
     """
 
     value: float
@@ -152,6 +153,22 @@ def slope(
     spread = best.slope.uncertainty - best.slope.rounding
     unclear = spread > 1e-3 * abs(best.slope.value) + best.slope.rounding and spread * best.step > quantum
     return best.slope._replace(verdict="unclear") if unclear else best.slope
+
+
+def is_stairs(evaluate: Evaluate, array: NDArray[Any], place: tuple[int, ...], upstream: Vector, base: Vector) -> bool:
+    """Whether f stands still over a step that would show, to judge by a wider one: it rounds its values."""
+    x, live = float(array[place]), upstream != 0.0
+    wide, fine = (step * max(1.0, abs(x)) for step in (STEPS[0], STEPS[-1]))
+    try:
+        array[place] = x + wide
+        far = evaluate()[live]
+        array[place] = x + fine
+        near = evaluate()[live]
+    finally:
+        array[place] = x
+    expected = np.abs(far - base[live]) * (fine / wide)
+    shows = expected > SAFETY * EPSILON * np.maximum(np.abs(far), np.abs(base[live]))
+    return bool(shows.any() and np.array_equal(near, base[live]))
 
 
 def _finer_steps(x: float) -> list[float]:

@@ -107,10 +107,10 @@ def spoils_its_result(g: Any, y: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize("rule", [spoils_its_input, spoils_its_result])
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_rule_that_changes_what_it_is_given_is_named(rule: Rule, alone: bool) -> None:
-    exp = operation(np.exp, rule, "careless_exp")
-    with pytest.raises(CheckError, match=r"changes .* in place\n  at fault: the rule of careless_exp for x"):
-        ta.gradcheck(exp if alone else lambda x: exp(ta.sin(x)) * x, X)
+def test_a_rule_that_changes_what_it_is_given_is_named(rule: Rule, alone: bool, monkeypatch: Any) -> None:
+    monkeypatch.setitem(ta.exp.rules, "x", rule)  # what a rule of one's own is given is read-only
+    with pytest.raises(CheckError, match=r"changes .* in place\n  at fault: the rule of exp for x"):
+        ta.gradcheck(ta.exp if alone else lambda x: ta.exp(ta.sin(x)) * x, X)
 
 
 def test_a_rule_that_draws_random_numbers_is_named_inside_a_composite() -> None:
@@ -191,3 +191,39 @@ def test_numpys_warnings_are_silent() -> None:
 def test_a_name_says_where_in_an_input_a_leaf_is() -> None:
     report = ta.gradcheck(lambda d: d["a"] * d["b"][0] * d["b"][1], {"a": X, "b": [X, (2.0, 1.0, 3.0)]})
     assert [check.name for check in report.checks] == ["d['a']", "d['b'][0]", "d['b'][1]"]
+
+
+# --- formulas that are not what they seem -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [lambda x: np.sin(x.astype(np.float32)).astype(np.float64), lambda x: np.round(np.sin(x), 6)],
+    ids=["float32", "rounded"],
+)
+def test_a_formula_that_rounds_is_not_held_against_its_rule(forward: Any) -> None:
+    sine = operation(forward, lambda g, y, x: g * np.cos(x))
+    with pytest.raises(NotDifferentiableError, match="moves in steps"):
+        ta.gradcheck(sine, X)
+
+
+def test_a_stand_in_for_a_gradient_is_told_as_such() -> None:
+    error = blamed(operation(np.sign, lambda g, y, x: g), X)
+    assert "the function itself does not change there" in str(error)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_reference_that_computes_something_else_is_at_fault_and_not_the_rule(order: int, alone: bool) -> None:
+    def off(x: Any) -> Any:
+        return np.tanh(x) + 0.01 * x
+
+    def fused_tanh(x: Any) -> Any:
+        return np.tanh(x), ()
+
+    fused = Operation(fused_tanh, reference=off)
+    fused.gradients("x")(lambda g, saved, x: (g * (1.0 - np.tanh(x) ** 2),))
+    error = blamed(fused if alone else lambda x: ta.sin(fused(x * 2.0)), X, order=order)
+    assert error.operation == "fused_tanh"
+    assert "at fault: the reference of fused_tanh computes something else" in str(error)
+    assert "rule of" not in str(error)
