@@ -9,6 +9,7 @@ import numpy as np
 from tinygrad_attn import nn
 from transformer.attention import MultiHeadAttention
 from transformer.cache import DecoderCache, LayerCache
+from transformer.stack import Stack
 from transformer.sublayers import AddAndNorm, FeedForward
 
 
@@ -101,7 +102,7 @@ class DecoderLayer(nn.Module):
         return (x, LayerWeights(self_weights, cross_weights)) if return_weights else x
 
 
-class Decoder(nn.Module):
+class Decoder(Stack):
     """A stack of decoder layers, all of which read the same memory; with pre-norm, a last layer norm after them.
 
     Args:
@@ -111,25 +112,7 @@ class Decoder(nn.Module):
         Vaswani et al. (2017), arXiv:1706.03762, §3.1.
     """
 
-    def __init__(
-        self,
-        num_layers: int,
-        d_model: int,
-        num_heads: int,
-        d_ff: int,
-        *,
-        dropout: float = 0.0,
-        norm_first: bool = False,
-        activation: str = "relu",
-        rng: np.random.Generator | None = None,
-    ) -> None:
-        self.layers = nn.ModuleList(
-            DecoderLayer(
-                *(d_model, num_heads, d_ff), dropout=dropout, norm_first=norm_first, activation=activation, rng=rng
-            )
-            for _ in range(num_layers)
-        )
-        self.norm = nn.LayerNorm(d_model) if norm_first else None
+    layer_type = DecoderLayer
 
     def forward(
         self,
@@ -151,18 +134,6 @@ class Decoder(nn.Module):
         Returns:
             (batch, target_len, d_model), or a pair of it and a tuple with the `LayerWeights` of each layer.
         """
-        weights = []
-        for number, layer in enumerate(self.layers):
-            x = layer(
-                *(x, memory),
-                mask=mask,
-                memory_mask=memory_mask,
-                cache=None if cache is None else cache.layers[number],
-                return_weights=return_weights,
-            )  # (batch, target_len, d_model)
-            if return_weights:
-                x, layer_weights = x
-                weights.append(layer_weights)
-        if self.norm is not None:
-            x = self.norm(x)  # (batch, target_len, d_model)
-        return (x, tuple(weights)) if return_weights else x
+        return self.through_layers(
+            x, memory, mask=mask, memory_mask=memory_mask, cache=cache, return_weights=return_weights
+        )

@@ -9,6 +9,7 @@ import numpy as np
 from tinygrad_attn import nn
 from transformer.attention import MultiHeadAttention
 from transformer.cache import DecoderCache, LayerCache
+from transformer.stack import Stack
 from transformer.sublayers import AddAndNorm, FeedForward
 
 
@@ -76,7 +77,7 @@ class EncoderLayer(nn.Module):
         return (x, weights) if return_weights else x
 
 
-class Encoder(nn.Module):
+class Encoder(Stack):
     """A stack of encoder layers; with pre-norm, a last layer norm after them.
 
     Args:
@@ -86,25 +87,7 @@ class Encoder(nn.Module):
         Vaswani et al. (2017), arXiv:1706.03762, §3.1.
     """
 
-    def __init__(
-        self,
-        num_layers: int,
-        d_model: int,
-        num_heads: int,
-        d_ff: int,
-        *,
-        dropout: float = 0.0,
-        norm_first: bool = False,
-        activation: str = "relu",
-        rng: np.random.Generator | None = None,
-    ) -> None:
-        self.layers = nn.ModuleList(
-            EncoderLayer(
-                *(d_model, num_heads, d_ff), dropout=dropout, norm_first=norm_first, activation=activation, rng=rng
-            )
-            for _ in range(num_layers)
-        )
-        self.norm = nn.LayerNorm(d_model) if norm_first else None
+    layer_type = EncoderLayer
 
     def forward(
         self,
@@ -126,18 +109,4 @@ class Encoder(nn.Module):
             (batch, length, d_model), or a pair of it and a tuple with the weights of each layer,
             (batch, heads, length, key_len).
         """
-        weights = []
-        for number, layer in enumerate(self.layers):
-            x = layer(
-                x,
-                mask=mask,
-                causal=causal,
-                cache=None if cache is None else cache.layers[number],
-                return_weights=return_weights,
-            )  # (batch, length, d_model)
-            if return_weights:
-                x, layer_weights = x
-                weights.append(layer_weights)
-        if self.norm is not None:
-            x = self.norm(x)  # (batch, length, d_model)
-        return (x, tuple(weights)) if return_weights else x
+        return self.through_layers(x, mask=mask, causal=causal, cache=cache, return_weights=return_weights)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from tinygrad_attn import nn
 from tinygrad_attn.errors import OptionError, ShapeError
+from tinygrad_attn.operands import with_shape
 from transformer.cache import DecoderCache
 from transformer.config import TransformerConfig
 from transformer.decoder import Decoder
@@ -140,6 +141,7 @@ class Transformer(nn.Module):
             MaskError, OptionError: the mask or the lengths do not fit.
         """
         ids = check_ids("tgt", tgt, self.config.target_vocab)
+        memory = with_shape(memory)
         if memory.ndim != 3 or memory.shape[0] != ids.shape[0]:
             raise ShapeError(
                 f"decode: each target row reads the memory of its own source row\n"
