@@ -157,7 +157,8 @@ def sweep(
         stop: `id`s of tensors that are passed but not walked behind; their hooks are for another sweep to call.
         create_graph: hand Tensors to the rules, so that what they compute is recorded in turn.
         free: free each node as soon as it has been passed.
-        hooks: call the hooks of each tensor; False only looks, as pictures do, and leaves the plain derivative.
+        hooks: call the hooks of each tensor; False only looks, as pictures do: at the plain derivative, and at every
+            contribution, which are otherwise not spelled out where they can be added in place.
     """
     order = topological_order(roots, stop)
     leads = None if targets is None else _leading_to(order, targets, stop)
@@ -165,6 +166,7 @@ def sweep(
         if tensor.node is not None and id(tensor) not in stop and (leads is None or id(tensor) in leads):
             tensor.node.check_usable()
     arriving, hooked = _Arriving(create_graph), False
+    in_place = hooks and not create_graph and not MODES.get().detect_anomaly
     for root, upstream in zip(roots, upstreams, strict=True):
         arriving.add(root, upstream, None)
     while order:
@@ -185,6 +187,10 @@ def sweep(
                 if is_tensor(source) and source.requires_grad and (leads is None or id(source) in leads)
             ]
             operation = node.operation
+            place = operation.reads_at(node.options) if wanted and in_place and untaken is None else None
+            if place is not None:
+                arriving.add_at(node.inputs[0], place, gradient)
+                wanted = []
             contributions = operation.pull(node, gradient, tensor, wanted, create_graph=create_graph, untaken=untaken)
             passed_on = operation.untaken_of(node, tensor, wanted, untaken)
             for index, contribution in contributions:
@@ -223,6 +229,18 @@ class _Arriving:
                 self._own.add(key)
         if parts:
             watch(f"the gradients that reach {called(tensor)} add up to", self._sums[key], *parts)
+
+    def add_at(self, tensor: Tensor, place: Any, gradient: Gradient) -> None:
+        """Add to the elements at `place` alone: x[0], x[1], … each send back as much as they read, not all of x."""
+        key = id(tensor)
+        self._untaken.pop(key, None)
+        if key not in self._own or tensor.ndim == 0:  # a sum of single numbers is a number, which cannot be written to
+            total = np.zeros(tensor.shape, tensor.dtype)
+            if key in self._sums:
+                total += self._sums[key]
+            self._sums[key] = total
+            self._own.add(key)
+        self._sums[key][place] += gradient
 
     def take(self, tensor: Tensor) -> tuple[Gradient, Any]:
         key = id(tensor)

@@ -43,6 +43,8 @@ class Operation:
         elementwise: whether each output element depends on one element of each input.
         selects: whether it takes some elements and leaves others, as `where` does.
         floating: whether its formula needs floating numbers, so that whole ones are converted first.
+        reads_at: from the options, the index of the elements that it reads, if it returns them as they stand and none
+            of them twice; else None.
         moves: whether elements only change places, are copied or added, whatever their values.
         formulas: for each differentiable input, its gradient rule in mathematical notation.
         reference: for a fused operation, the same function written with primitive ones; else None.
@@ -60,6 +62,7 @@ class Operation:
         selects: bool = False,
         moves: bool = False,
         floating: bool = False,
+        reads_at: Callable[[dict[str, Any]], Any] | None = None,
         domain: Callable[[Any], tuple[Any, ...]] | None = None,
         options: dict[str, Callable[..., Any]] | None = None,
         clash: Callable[..., str | None] | None = None,
@@ -72,6 +75,7 @@ class Operation:
         self.elementwise = elementwise
         self.selects = selects
         self.moves = moves
+        self.reads_at = reads_at or (lambda options: None)
         self.floating = floating or reference is not None
         self.domain = domain
         self.option_domains = options or {}
@@ -329,8 +333,8 @@ def op(*numpy_functions: Callable[..., Any], **settings: Any) -> Any:
     Args:
         *numpy_functions: the NumPy functions that run it when they are called with a Tensor.
         **settings: `symbol`, `reference`, `sequence` (the inputs come as one list), `elementwise`, `selects`,
-            `moves`, `floating`, `domain`, `options` (what a test may draw for each option) and `clash` (explains why
-            shapes do not fit).
+            `moves`, `floating`, `reads_at`, `domain`, `options` (what a test may draw for each option) and `clash`
+            (explains why shapes do not fit).
 
     Usable bare as well:
 

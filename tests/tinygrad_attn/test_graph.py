@@ -102,6 +102,54 @@ def test_what_a_step_says_it_contributes_adds_up_to_the_gradient_of_the_next(gra
             sums[source] = sums.get(source, 0.0) + float(contribution)
 
 
+# --- what is read in pieces ------------------------------------------------------------------------------------------
+
+PIECES: list[Any] = [
+    0, -1, None, Ellipsis, True, slice(None), slice(None, None, -1), slice(1, None, 2), slice(0, 0), (slice(None), 1),
+    (..., 0), (None, 1, slice(0, 2)), (1, 2), [0, 0, 1], np.array([True, False, True]), (slice(1, 3), [2, 2]),
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from([*range(len(PIECES)), -1, -2]), min_size=1, max_size=6))
+def test_pieces_send_back_what_the_rule_says_in_any_order_and_among_other_uses(uses: list[int]) -> None:
+    x = variable(np.arange(9.0).reshape(3, 3) / 10.0)
+    others: dict[int, Any] = {-1: lambda t: t * t, -2: lambda t: np.where(t.numpy() > 0.4, t[0], t)}
+    y = x * 1.0  # no leaf, so that its sum goes on through another rule
+    loss: Any = 0.0
+    for weight, use in enumerate(uses):
+        part = others[use](y) if use in others else y[PIECES[use]]
+        loss = loss + (np.sin(part) * (weight + 1.0)).sum()
+    loss.backward()
+    ruled = [step.gradient for step in sweep([loss], [np.float64(1.0)], hooks=False) if step.tensor is x]
+    assert_allclose(x.grad, ruled[0], rtol=1e-12)
+    assert_allclose(x.grad, ta.gradients(loss, x, create_graph=True).numpy(), rtol=1e-12)
+    with ta.detect_anomaly():
+        assert_allclose(x.grad, ta.gradients(loss, x).numpy(), rtol=1e-12)
+
+
+def test_the_one_number_of_a_tensor_without_axes_is_a_piece_too() -> None:
+    x = variable(3.0)
+    (x * 2.0 + x[...] * x[()] + x + x[None].sum()).backward()
+    assert x.grad == 2.0 + 6.0 + 1.0 + 1.0
+
+
+def test_reading_in_pieces_makes_one_array_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = variable(np.ones((50, 7)))
+    loss = sum((x[row] * (row + 1.0)).sum() for row in range(50))
+    made, zeros = [], np.zeros
+    monkeypatch.setattr(np, "zeros", lambda shape, *rest: made.append(shape) or zeros(shape, *rest))
+    loss.backward()
+    assert made == [(50, 7)]
+    assert_array_equal(x.grad, np.arange(1.0, 51.0)[:, None] * np.ones(7))
+
+
+def test_a_piece_that_is_asked_for_sends_nothing_to_the_whole() -> None:
+    x = variable([1.0, 2.0])
+    x.register_hook(lambda g: pytest.fail("nobody asked for it"))
+    piece = x[0]
+    assert ta.gradients(piece * 3.0, piece).item() == 3.0
+
+
 def test_several_roots_are_added() -> None:
     x = variable(3.0)
     y, z = x * x, x * 2.0

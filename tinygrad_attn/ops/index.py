@@ -82,7 +82,12 @@ def _indexable(choose: Chooser) -> tuple[Any, ...]:
     return (choose.reals(choose.shape(1, 3, 1, 3)),)
 
 
-@op(symbol="[ ]", moves=True, domain=_indexable, options={"index": _some_index})
+def _basic_place(options: dict[str, Any]) -> Any:
+    index = plain_index(options["index"], copy=None)
+    return (index if isinstance(index, tuple) else (index,)) if is_basic(index) else None
+
+
+@op(symbol="[ ]", moves=True, reads_at=_basic_place, domain=_indexable, options={"index": _some_index})
 def getitem(x: Any, *, index: Any) -> Any:
     """Elements of `x` at `index`: whole numbers, slices, None, Ellipsis, integer or boolean arrays.
 
