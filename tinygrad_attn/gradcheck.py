@@ -24,7 +24,15 @@ from tinygrad_attn.domain import RandomChooser
 from tinygrad_attn.errors import CheckError, GradientMismatch, NotDifferentiableError, OptionError, TinygradAttnError
 from tinygrad_attn.gradcheck_compare import Check, FlatFunction, Variable
 from tinygrad_attn.gradcheck_culprit import culprit
-from tinygrad_attn.gradcheck_report import Array, Found, GradcheckReport, OperationCheck, kink_text, mismatch_text
+from tinygrad_attn.gradcheck_report import (
+    Array,
+    Found,
+    GradcheckReport,
+    OperationCheck,
+    fitted,
+    kink_text,
+    mismatch_text,
+)
 from tinygrad_attn.operation import Operation
 from tinygrad_attn.structure import flatten, rebuild
 from tinygrad_attn.tensor import Tensor, plain
@@ -146,7 +154,7 @@ def _report(check: Check, function: FlatFunction, variables: list[Variable], fou
     else:
         operation, blame = culprit(check, function, variables, found)
         if found.unsteady:
-            raise CheckError(f"gradcheck: {found.reason}" + (f"\n  {blame}" if operation else "")) from None
+            raise CheckError(fitted(f"gradcheck: {found.reason}" + (f"\n  {blame}" if operation else ""))) from None
         text = mismatch_text(check.subject, found, blame)
     raise error(
         text,

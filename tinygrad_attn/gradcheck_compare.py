@@ -247,7 +247,8 @@ class Check:
         if not same:
             raise CheckError(
                 f"gradcheck: {self.subject} answers differently each time, so no slope can be measured\n"
-                "  is there dropout in it? evaluate it with training=False, or draw from a generator made inside f"
+                "  is there dropout in it? evaluate it with training=False, or draw from a\n"
+                "  generator made inside f"
             )
         if not np.allclose(values[-1], base, rtol=1e-9, atol=1e-10 * scale):
             if order == 1:

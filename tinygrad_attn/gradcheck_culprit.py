@@ -101,8 +101,8 @@ def _reference_differs(node: graph.Node) -> str:
         return ""
     place = first_place(apart)
     return (
-        f"at fault: the reference of {operation.name} computes something else, and derivatives of its gradient are\n"
-        f"    those of its reference: {expected[place]:.9g}{at(place)}, where the operation gives {fused[place]:.9g}"
+        f"at fault: the reference of {operation.name} computes something else, and its second derivatives are those of "
+        f"the reference:\n    {expected[place]:.9g}{at(place)}, where the operation gives {fused[place]:.9g}"
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tinygrad_attn.diagnose.explanation import wrapped
 from tinygrad_attn.errors import TinygradAttnError
 from tinygrad_attn.numerical import Slope
 
@@ -252,7 +253,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 def mismatch_text(subject: str, found: Found, blame: str) -> str:
     """The message for a wrong gradient: where, the two answers, what pattern the error has, whose rule it is."""
     if found.reason:
-        return f"{subject}: {found.reason}\n  {blame}"
+        return fitted(f"{subject}: {found.reason}\n  {blame}")
     faults = found.faults
     what = "the gradient" if found.order == 1 else f"derivative {found.order}"
     lines = [f"{subject}: {what} of {found.variable} is wrong at {len(faults)} of {found.compared} elements"]
@@ -262,7 +263,16 @@ def mismatch_text(subject: str, found: Found, blame: str) -> str:
         numbers = (f"{fault.analytic:.9g}", f"{fault.slope.value:.9g}", f"{fault.error:.2g}", f"{fault.tolerance:.2g}")
         rows.append((fault.place, *numbers))
     lines.append(table(rows))
-    lines += [f"  {line}" for line in (_pattern(found), blame) if line]
+    lines += [fitted(f"  {line}") for line in (_pattern(found), blame) if line]
+    return "\n".join(lines)
+
+
+def fitted(text: str) -> str:
+    """The same, with lines that are too long for a terminal broken."""
+    lines = []
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()))
+        lines += wrapped(line.lstrip(), indent, f"{indent}  ")
     return "\n".join(lines)
 
 
@@ -301,9 +311,9 @@ def kink_text(subject: str, fault: Fault) -> str:
         reason = f"differences settle at no step, as just beside a kink or where {what} is noisy"
     else:
         reason = f"{what} has a kink: slope {slope.left:.6g} on the left, {slope.right:.6g} on the right"
-    return (
+    return fitted(
         f"{subject}: not differentiable here, at {fault.place}\n"
         f"  {reason}\n"
         f"  the rule says {fault.analytic:.6g}\n"
-        "  check away from it; what a rule answers at it is a choice to be stated and tested"
+        "  check away from it; what a rule answers at it is a choice to state and test"
     )
