@@ -111,8 +111,7 @@ class GradcheckReport:
         return max((check.max_absolute_error for check in self.checks), default=0.0)
 
     def __str__(self) -> str:
-        oracles = "".join(f"\n  {oracle}" for oracle in self.oracles)
-        return f"{self._title}\n{table(self._rows)}{oracles}"
+        return "\n".join([self._title, table(self._rows), *(f"  {line}" for line in self._below)])
 
     def html(self) -> str:
         """The same as a table in HTML that needs nothing else.
@@ -124,12 +123,12 @@ class GradcheckReport:
         head, *body = self._rows
         cells = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in (*head[:-1], "notes"))
         lines = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in body]
-        lines += [f'<td colspan="{len(head)}">{html.escape(str(oracle))}</td>' for oracle in self.oracles]
+        lines += [f'<td colspan="{len(head)}">{html.escape(line)}</td>' for line in self._below]
         rows = "\n".join(f"<tr>{line}</tr>" for line in lines)
-        caption = f'<caption style="text-align: left">{html.escape(self._title)}</caption>'
+        caption = f'<caption style="text-align: left; white-space: nowrap">{html.escape(self._title)}</caption>'
+        look = "text-align: left; border-spacing: 1.2em 0.2em; font-variant-numeric: tabular-nums"
         return (
-            f'<table style="text-align: left">\n{caption}\n'
-            f"<thead><tr>{cells}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+            f'<table style="{look}">\n{caption}\n<thead><tr>{cells}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>'
         )
 
     def _repr_html_(self) -> str:
@@ -138,6 +137,14 @@ class GradcheckReport:
     @property
     def _title(self) -> str:
         return f"{self.function}: gradients agree with central differences (largest errors)"
+
+    @property
+    def _below(self) -> list[str]:
+        """What stands under the table."""
+        lines = [str(oracle) for oracle in self.oracles]
+        if self.unresolved or any(oracle.unresolved for oracle in self.oracles):
+            lines.append("unresolved: so small, beside the values that it moves, that rounding hides it")
+        return lines
 
     @property
     def _rows(self) -> list[tuple[str, ...]]:

@@ -225,7 +225,8 @@ def test_the_html_table_says_what_the_plain_one_says() -> None:
     for oracle in report.oracles:
         assert str(oracle) in cells.texts and f"  {oracle}" in plain_lines
     assert "1 unresolved" in cells.texts
-    assert cells.tags.count("tr") == 1 + len(report.checks) + len(report.oracles)
+    assert plain_lines[-1].startswith("  unresolved: ") and plain_lines[-1].strip() in cells.texts
+    assert cells.tags.count("tr") == 1 + len(report.checks) + len(report.oracles) + 1
 
 
 def test_names_are_text_in_html_whatever_they_hold() -> None:
