@@ -101,6 +101,28 @@ def test_D2_a_gradient_has_the_shape_and_dtype_of_its_input(
         assert variable.grad.dtype == gradient.dtype == dtype
 
 
+@every_operation
+@few_examples
+@given(data=st.data())
+def test_D2_one_input_of_float64_makes_the_result_float64_and_only_its_own_gradient(
+    operation: Operation, data: st.DataObject
+) -> None:
+    narrow = data.draw(cases(operation)).converted(np.float32)
+    for position, value in enumerate(narrow.inputs):
+        if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+            continue
+        inputs = (*narrow.inputs[:position], value.astype(np.float64), *narrow.inputs[position + 1 :])
+        case = replace(narrow, inputs=inputs)
+        tensors = case.tensors()
+        out, gradients = case(*tensors), pull(case, tensors)
+        assert [gradient.dtype for gradient in gradients] == [variable.dtype for variable in variables(case)]
+        if operation.reference is None:
+            assert out.dtype == case.options.get("dtype", np.float64)
+        else:
+            with ta.unfused():
+                assert_same([out, *gradients], [case(*tensors), *pull(case, tensors)], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("operation", BROADCASTING.values(), ids=BROADCASTING)
 @given(data=st.data())
 def test_a_broadcast_input_gets_the_sum_over_its_copies(operation: Operation, data: st.DataObject) -> None:

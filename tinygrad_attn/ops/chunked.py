@@ -72,7 +72,8 @@ def chunked_attention(
         Rabe and Staats (2021), arXiv:2112.05682, without their second split, over the keys.
     """
     lead = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    out = np.zeros((*lead, query.shape[-2], value.shape[-1]), np.result_type(query, key, value))
+    dtype = np.result_type(*(x for x in (query, key, value, bias, keep) if x is not None))
+    out = np.zeros((*lead, query.shape[-2], value.shape[-1]), dtype)
     for rows, seen, part in _parts(query, key, value, mask, bias, keep, chunk, causal_shift):
         if seen.stop:
             out[..., rows, :] = attention.forward(*part, scale=scale)[0]

@@ -28,7 +28,7 @@ def gru_step_definition(projected: Any, hidden: Any, weight: Any, bias: Any = No
 
 
 def _one_step(choose: Chooser) -> tuple[Any, ...]:
-    lead, size = choose.shape(0, 2), choose.integer(1, 2)
+    lead, size = choose.shape(0, 2), choose.integer(1, 3)
     return choose.reals((*lead, 3 * size)), choose.reals((*lead, size)), *_recurrent_weights(choose, size)
 
 

@@ -125,6 +125,32 @@ def test_summing_sorted_runs_equals_adding_one_by_one(ids: list[int], axis: int,
     np.testing.assert_allclose(found, added_one_by_one(given_values, index, shape), rtol=1e-12, atol=1e-12)
 
 
+ROWS = np.array([3, 0, -1, 3])
+
+
+@pytest.mark.parametrize(
+    ("index", "shape", "in_runs"),
+    [
+        (ROWS, (4, 2048), True),
+        ((..., ROWS), (2048, 4), True),
+        ((slice(None), ROWS, Ellipsis), (2, 4, 1024), True),
+        (ROWS, (4, 2), False),  # too few to pay
+        ((slice(None, None, -1), ROWS), (2048, 4), False),  # the other axis is turned
+        ((slice(None), ROWS >= 0), (2048, 4), False),
+    ],
+)
+def test_large_values_are_summed_in_runs_where_whole_rows_are_added(
+    index: Any, shape: tuple[int, ...], in_runs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+    sum_runs = index_module._sum_runs
+    monkeypatch.setattr(index_module, "_sum_runs", lambda *given: used.append(1) or sum_runs(*given))
+    given_values = values(*np.zeros(shape)[index].shape)
+    found = ta.scatter_add(given_values, index=index, shape=shape)
+    np.testing.assert_allclose(found, added_one_by_one(given_values, index, shape), rtol=1e-12, atol=1e-12)
+    assert bool(used) == in_runs
+
+
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
 def test_scatter_add_is_the_reference_for_every_kind_of_index_small_or_large(index: Any) -> None:
     for shape in ((3, 2, 4), (3, 2, 4 * 512)):
@@ -330,6 +356,7 @@ def test_a_row_that_is_read_twice_receives_both_gradients_and_the_padding_row_no
     [
         ([0, 4], IndexError, r"ids must lie in \[0, 4\)\n  given 4"),
         ([-1], IndexError, "given -1"),
+        ([2, -1], IndexError, "given -1"),
         ([0.5], TypeError, "must be integers\n  given dtype float64"),
         ([True], TypeError, "given dtype bool"),
     ],

@@ -149,8 +149,8 @@ def test_a_larger_singular_matrix_has_the_gradient_of_its_determinant_too() -> N
 @pytest.mark.parametrize(
     "use", [np.linalg.inv, lambda a: np.linalg.solve(a, np.ones(3)), lambda a: np.linalg.solve(a, np.ones((3, 1)))]
 )
-def test_a_matrix_without_an_inverse_is_named_by_its_place_in_the_stack(use: Any) -> None:
-    stack = Tensor(np.stack([np.eye(3), np.ones((3, 3))]), requires_grad=True)
+def test_the_first_matrix_without_an_inverse_is_named_by_its_place_in_the_stack(use: Any) -> None:
+    stack = Tensor(np.stack([np.eye(3), np.ones((3, 3)), np.zeros((3, 3)), np.eye(3)]), requires_grad=True)
     with pytest.raises(SingularMatrixError, match=r"matrix at \(1,\) of the stack is singular.*\n.*rank 1 of 3"):
         use(stack)
 
@@ -168,7 +168,7 @@ def test_a_logarithm_of_zero_is_minus_infinity_and_its_gradient_an_error() -> No
 
 
 def test_a_matrix_that_is_not_positive_definite_is_named_with_its_smallest_eigenvalue() -> None:
-    stack = np.stack([np.eye(2), np.diag([1.0, -3.0])])
+    stack = np.stack([np.eye(2), np.diag([1.0, -3.0]), np.eye(2)])
     with pytest.raises(SingularMatrixError, match=r"matrix at \(1,\) of the stack.*\n.*smallest eigenvalue -3"):
         np.linalg.cholesky(Tensor(stack))
 
@@ -189,6 +189,7 @@ def test_what_is_no_square_matrix_is_explained(function: Any, shape: tuple[int, 
     ("a", "b", "words"),
     [
         ((3, 3), (4,), "3 equations and 4 right sides"),
+        ((3, 3), (2, 4), "3 equations and 2 right sides\n    a "),
         ((2, 3, 3), (2, 3), "needs an axis more: np.expand_dims"),
         ((3, 3), (), "right side is a single number"),
         ((3, 2), (3,), "must be square"),

@@ -40,6 +40,7 @@ PARTS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "matrix_power 0": (lambda x: np.linalg.matrix_power(x, 0), (2, 3, 3)),
     "matrix_power 1": (lambda x: np.linalg.matrix_power(x, 1), (3, 3)),
     "matrix_power 5": (lambda x: np.linalg.matrix_power(x, 5), (2, 2)),
+    "matrix_power -1": (lambda x: np.linalg.matrix_power(x, -1), (2, 2)),
     "matrix_power -2": (lambda x: np.linalg.matrix_power(x, -2), (2, 2)),
 }
 
@@ -55,6 +56,7 @@ PRODUCTS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "multi_dot of two vectors": (lambda *x: np.linalg.multi_dot(x), ((3,), (3,))),
     "vecdot": (np.vecdot, ((2, 3), (3,))),
     "vecdot along the first axis": (lambda a, b: np.vecdot(a, b, axis=0), ((3, 2), (3, 1))),
+    "vecdot along the middle": (lambda a, b: np.vecdot(a, b, axis=1), ((2, 3, 2), (2, 3, 1))),
     "vecdot of the linalg module": (np.linalg.vecdot, ((2, 3), (4, 1, 3))),
     "matmul of the linalg module": (np.linalg.matmul, ((2, 3), (3, 2))),
 }
@@ -118,6 +120,7 @@ def test_a_diagonal_shares_no_changes_with_its_matrix() -> None:
         (lambda: np.diagonal(Tensor(np.ones((2, 2))), 0, 0, 0), ShapeError, "axis1 and axis2"),
         (lambda: np.matrix_transpose(Tensor([1.0])), ShapeError, "at least two axes"),
         (lambda: np.linalg.matrix_power(Tensor(np.ones((2, 3))), 2), ShapeError, "equally long"),
+        (lambda: np.linalg.matrix_power(Tensor(np.ones(3)), 2), ShapeError, "equally long"),
         (lambda: np.linalg.matrix_power(Tensor(np.ones((2, 2))), 0.5), OptionError, "whole number"),
         (lambda: np.linalg.multi_dot([Tensor(np.ones((2, 2)))]), ShapeError, "at least two"),
         (lambda: np.linalg.multi_dot([Tensor(np.ones((2, 3))), np.ones((2, 3))]), ShapeError, "two lengths: 3 ≠ 2"),

@@ -137,12 +137,16 @@ def test_what_the_losses_of_classes_refuse(loss: Any) -> None:
         loss(x, np.array([0, 1, 2]))
     with pytest.raises(IndexRangeError, match=r"\[0, 3\)\n  given 3"):
         loss(x, np.array([0, 3]))
+    with pytest.raises(IndexRangeError, match=r"\[0, 3\)\n  given -1"):
+        loss(x, np.array([-1, 0]))
     with pytest.raises(IndexRangeError, match=r"ignore_index = -1\n  given -4"):
         loss(x, np.array([-1, -4]), ignore_index=-1)
     with pytest.raises(OptionError, match="given 'avg'"):
         loss(x, np.array([0, 1]), reduction="avg")
     with pytest.raises(OptionError, match=r"\[0, 1\]\n  given 1.5"):
         loss(x, np.array([0, 1]), label_smoothing=1.5)
+    with pytest.raises(OptionError, match=r"\[0, 1\]\n  given -0.5"):
+        loss(x, np.array([0, 1]), label_smoothing=-0.5)
     with pytest.raises(OptionError, match="the target holds probabilities"):
         loss(x, np.full((2, 3), 1 / 3), ignore_index=0)
     with pytest.raises(ShapeError, match=r"expected \(3,\), given \(2,\)"):

@@ -131,6 +131,7 @@ def test_the_lengths_may_be_changed_after_the_forward_pass() -> None:
         (1, (), "three numbers for each"),
         (2, (SIZE, 3 * SIZE), r"weight must be \(3 · hidden_size, hidden_size\)\n  expected \(6, 2\), given \(2, 6\)"),
         (3, (1,), r"bias must be \(3 · hidden_size,\)\n  expected \(6,\), given \(1,\)"),
+        (3, (7,), r"expected \(6,\), given \(7,\)"),
     ],
 )
 def test_a_step_says_which_shape_does_not_fit(position: int, shape: tuple[int, ...], words: str) -> None:

@@ -234,6 +234,8 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "columns of a vector": (lambda: np.fliplr(ones(2)), ShapeError, "np.flip reverses a vector"),
     "rows of a number": (lambda: np.flipud(ones()), ShapeError, "at least one axis"),
+    "turned about one axis": (lambda: np.rot90(ones(2, 2), axes=(0,)), ShapeError, "two axes to turn"),
+    "turned about three axes": (lambda: np.rot90(ones(2, 2, 2), axes=(0, 1, 2)), ShapeError, "two axes to turn"),
     "a vector turned": (lambda: np.rot90(ones(2)), ShapeError, "two axes to turn"),
     "negative widths": (lambda: np.pad(ones(2), -1), ShapeError, "pad_width does not fit"),
     "widths for other axes": (lambda: np.pad(ones(2), ((1, 1), (1, 1))), ShapeError, "for 1 axes"),
