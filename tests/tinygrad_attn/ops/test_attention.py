@@ -56,6 +56,19 @@ def test_nan_at_a_visible_key_is_not_hidden(way: str) -> None:
 
 
 @pytest.mark.parametrize("chunk", [None, 1])
+def test_a_scale_may_be_learned(chunk: int | None) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((3, 2)) for _ in range(3)]
+
+    def attended(*operands: Any) -> Any:
+        return scaled_dot_product_attention(*operands[:3], scale=operands[3], chunk=chunk)
+
+    learned = attended(*arrays, ta.Tensor(0.7, dtype=np.float64))
+    np.testing.assert_allclose(learned.numpy(), attended(*arrays, 0.7), rtol=1e-12)
+    ta.gradcheck(attended, *arrays, np.array(0.7), order=2)
+
+
+@pytest.mark.parametrize("chunk", [None, 1])
 def test_infinity_at_a_masked_key_is_no_cause_for_a_warning_but_at_a_visible_key_it_is(chunk: int | None) -> None:
     query, key, value = np.zeros((2, 2)), np.array([[1.0, 1.0], [np.inf, np.inf]]), np.ones((2, 2))
     out = scaled_dot_product_attention(query, key, value, mask=np.array([True, False]), chunk=chunk)

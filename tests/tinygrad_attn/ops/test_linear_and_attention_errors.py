@@ -37,6 +37,7 @@ def test_a_linear_layer_says_which_operand_does_not_fit(operands: tuple[Any, ...
     [
         ((3,), (2, 3), (2, 3), r"each input needs \(\.\.\., length, d\)"),
         ((2, 3), (2, 4), (2, 4), "same d: 3 ≠ 4"),
+        ((2, 4), (2, 3), (2, 3), "same d: 4 ≠ 3"),
         ((2, 3), (5, 3), (4, 3), "one value per key: 5 ≠ 4.*from the decoder"),
         ((2, 3), (0, 3), (0, 3), "nothing to attend to"),
         ((2, 0), (2, 0), (2, 3), "nothing to attend to"),
