@@ -92,7 +92,7 @@ HIPS_OPERATORS: Table = {
     "test_util.check_grads": "ta.gradcheck",
     "misc.flatten.flatten": "ta.functional.flatten, ta.functional.rebuild | as in [recipes.md](recipes.md)",
     "misc.fixed_points.fixed_point": "ta.vjp | as in [recipes.md](recipes.md)",
-    "misc.optimizers": "ta.optim",
+    "misc.optimizers.sgd, rmsprop, adam": "ta.optim.SGD, ta.optim.RMSprop, ta.optim.Adam",
 }
 
 MYGRAD_SAME = words("""

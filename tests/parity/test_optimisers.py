@@ -1,4 +1,4 @@
-"""SGD, Adam and AdamW beside PyTorch's, over 50 steps with gradients of very different sizes.
+"""SGD, Adam, AdamW and RMSprop beside PyTorch's, over 50 steps with gradients of very different sizes.
 
 PyTorch rounds once where it multiplies and adds in one instruction, NumPy twice; so the two differ by rounding, and by
 no more: after 50 steps, elementwise, by less than 16 times the machine epsilon of the largest value that the element
@@ -20,6 +20,7 @@ PAIRS = {
     "SGD": (optim.SGD, torch.optim.SGD),
     "Adam": (optim.Adam, torch.optim.Adam),
     "AdamW": (optim.AdamW, torch.optim.AdamW),
+    "RMSprop": (optim.RMSprop, torch.optim.RMSprop),
 }
 CASES = [
     ("SGD", {"lr": 0.1}),
@@ -33,6 +34,9 @@ CASES = [
     ("Adam", {"lr": 1e-2, "betas": (0.8, 0.95), "eps": 1e-6}),
     ("AdamW", {}),
     ("AdamW", {"lr": 1e-2, "weight_decay": 0.1}),
+    ("RMSprop", {}),
+    ("RMSprop", {"lr": 1e-3, "alpha": 0.9, "eps": 1e-6, "weight_decay": 0.1}),
+    ("RMSprop", {"lr": 1e-3, "momentum": 0.9}),
 ]
 
 

@@ -54,6 +54,16 @@ def optimisers(draw):
 
         return (optim.AdamW if decoupled else optim.Adam), settings, adam
     momentum = draw(st.one_of(st.just(0.0), momenta))
+    if draw(st.integers(0, 2)) == 0:
+        settings = {"lr": lr, "alpha": draw(st.floats(0.0, 0.99)), "eps": draw(st.floats(1e-8, 1e-2))}
+        settings |= {"momentum": momentum, "weight_decay": weight_decay}
+
+        def rmsprop(p, g, state, step):
+            v, velocity = state or (np.zeros_like(p), np.zeros_like(p))
+            p, v, velocity = optim.rmsprop_definition(p, g, v, velocity, **settings)
+            return p, (v, velocity)
+
+        return optim.RMSprop, settings, rmsprop
     nesterov = momentum > 0.0 and draw(st.booleans())
     dampening = 0.0 if nesterov else draw(st.sampled_from([0.0, 0.3]))
     settings = {"lr": lr, "momentum": momentum, "dampening": dampening, "nesterov": nesterov}

@@ -4,6 +4,7 @@ from tinygrad_attn.optim.adam import Adam, AdamW, adam_definition
 from tinygrad_attn.optim.clip import clip_grad_norm
 from tinygrad_attn.optim.groups import decay_groups
 from tinygrad_attn.optim.optimizer import Optimizer
+from tinygrad_attn.optim.rmsprop import RMSprop, rmsprop_definition
 from tinygrad_attn.optim.sgd import SGD, sgd_definition
 
 __all__ = [
@@ -11,8 +12,10 @@ __all__ = [
     "Adam",
     "AdamW",
     "Optimizer",
+    "RMSprop",
     "adam_definition",
     "clip_grad_norm",
     "decay_groups",
+    "rmsprop_definition",
     "sgd_definition",
 ]
