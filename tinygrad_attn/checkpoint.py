@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -40,16 +42,27 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Tensor]:
     """
     if not callable(f):
         raise ArgumentError(f"checkpoint: expected a function\n  given {f!r}")
-    operation = Recomputed(f)
+    return _Checkpointed(f)
 
-    @functools.wraps(f, updated=())
-    def run(*args: Any, **settings: Any) -> Tensor:
+
+class _Checkpointed:
+    """What `checkpoint` makes of a function, or, in the body of a class, of a method.
+
+    Not a function inside `checkpoint`: a copy of a module would go on running the original's bound method.
+    """
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        self.function = f
+        self.operation = Recomputed(f)
+        functools.update_wrapper(self, f, updated=())
+
+    def __call__(self, *args: Any, **settings: Any) -> Tensor:
         if not MODES.get().record:
-            return cast(Tensor, f(*args, **settings))
+            return cast(Tensor, self.function(*args, **settings))
         given = flatten((args, settings))
         state, start = rng.get_state(), next(NODE_NUMBERS)
         stand_ins = [_cut_off(value) for value in given]
-        out = _call(f, (args, settings), stand_ins)
+        out = _call(self.function, (args, settings), stand_ins)
         if not isinstance(out, Tensor):
             raise DtypeError(f"checkpoint: the function must return one Tensor\n  given {type(out).__name__}")
         if not out.requires_grad:
@@ -57,9 +70,13 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Tensor]:
         kept = [Tensor(value) if isinstance(value, np.ndarray) else value for value in given]
         inputs = (*kept, *_captured(out, stand_ins, start))
         saved = ((args, settings), len(given), state)
-        return Tensor._made_by(out._data, Node(operation, inputs, {}, saved, MODES.get().scope))
+        return Tensor._made_by(out._data, Node(self.operation, inputs, {}, saved, MODES.get().scope))
 
-    return run
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Checkpointed:
+        return _Checkpointed(copy.deepcopy(self.function, memo))
 
 
 def _call(f: Callable[..., Any], arguments: Any, leaves: Sequence[Any]) -> Any:

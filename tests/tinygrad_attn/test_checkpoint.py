@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -172,3 +173,33 @@ def test_what_is_no_function_or_stops_answering_with_a_tensor_is_named() -> None
     out = checkpoint(lambda x: answers.pop(0)(x))(ta.Tensor(1.0, requires_grad=True))
     with pytest.raises(GradientError, match="answered differently"):
         out.backward()
+
+
+def test_a_copied_module_recomputes_with_its_own_weights() -> None:
+    block = nn.Linear(2, 2, rng=np.random.default_rng(0))
+    block.forward = checkpoint(block.forward)  # type: ignore[method-assign]
+    twin = copy.deepcopy(block)
+    twin.weight.data *= 3.0
+    twin.bias.data *= 0.0
+    x = np.ones((1, 2), np.float32)
+    np.testing.assert_allclose(twin(x).numpy(), x @ twin.weight.numpy().T, rtol=1e-6)
+    twin(x).sum().backward()
+    assert twin.weight.grad is not None and block.weight.grad is None
+
+
+def test_it_decorates_methods_and_keeps_their_name() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            self.layer = nn.Linear(2, 2)
+
+        @checkpoint
+        def forward(self, x: Any) -> Any:
+            """Once more with feeling."""
+            return np.tanh(self.layer(x))
+
+    block = Block()
+    out = block(np.ones((1, 2), np.float32))
+    assert out.node is not None and out.node.operation.name == "checkpoint"
+    out.sum().backward()
+    assert block.layer.weight.grad is not None
+    assert (Block.forward.__name__, Block.forward.__doc__) == ("forward", "Once more with feeling.")
