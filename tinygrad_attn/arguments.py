@@ -63,7 +63,10 @@ def for_function(numpy_function: Callable[..., Any], function: Callable[..., Any
         kwargs = {**dict(zip(positional_names(numpy_function)[count:], args[count:], strict=False)), **kwargs}
         args = args[:count]
     for name in kwargs.keys() - parameters.keys():
-        if not is_default(numpy_function, name, kwargs.pop(name)):
+        value = kwargs.pop(name)
+        if name == "out":
+            refuse_out(numpy_function, value)
+        elif not is_default(numpy_function, name, value):
             raise _refusal(numpy_function, name, parameters)
     return args, kwargs
 
@@ -87,10 +90,17 @@ def in_dtype(numpy_function: Callable[..., Any], values: Any, dtype: Any) -> Any
     return array.astype(dtype)
 
 
+def refuse_out(numpy_function: Callable[..., Any], out: Any) -> None:
+    """Raise InPlaceError if there is an array to write into."""
+    if out is not None:
+        raise InPlaceError(
+            f"{numpy_name(numpy_function)}(…, out=…) would write a recorded result into an array\n"
+            "  use the Tensor that is returned"
+        )
+
+
 def _refusal(numpy_function: Callable[..., Any], name: str, parameters: Any) -> Exception:
     call = f"{numpy_name(numpy_function)}(…, {name}=…)"
-    if name == "out":
-        return InPlaceError(f"{call} would write a recorded result into an array\n  use the Tensor that is returned")
     return UnsupportedFunctionError(
         f"{call} is not known for a Tensor\n  its arguments are {', '.join(parameters)}; "
         f"for plain values, call {numpy_name(numpy_function)}(tensor.numpy(), …)"

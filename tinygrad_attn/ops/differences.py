@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
-from tinygrad_attn.arguments import in_dtype
 from tinygrad_attn.errors import OptionError, ShapeError
 from tinygrad_attn.ops.index import at_axis, axis_from_front
 from tinygrad_attn.registry import implements
@@ -228,32 +226,3 @@ def polyval(p: Any, x: Any) -> Any:
     for i in range(np.shape(p)[0]):
         y = y * x + p[i]
     return y
-
-
-@implements(np.linspace)
-def linspace(
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: Any = None,
-    axis: int = 0,
-) -> Any:
-    """`num` values from `start` to `stop` at equal distances, along a new axis.
-
-    yₖ = start + (stop − start) k / (num − 1)
-    """
-    num = operator.index(num)
-    if num < 0:
-        raise OptionError(f"linspace: num must not be negative\n  given {num}")
-    start, stop = as_array(start), as_array(stop)
-    if dtype is not None:
-        start, stop = (in_dtype(np.linspace, end, dtype) for end in (start, stop))
-    pieces = num - 1 if endpoint else num
-    shape = np.broadcast_shapes(np.shape(start), np.shape(stop))
-    kind = np.result_type(plain(start), plain(stop), 0.0)
-    parts = np.reshape(np.arange(num, dtype=kind) / max(pieces, 1), (num,) + (1,) * len(shape))
-    y = start * (1.0 - parts) + stop * parts
-    y = y if axis == 0 else np.moveaxis(y, 0, axis)
-    return (y, (stop - start) / pieces if pieces > 0 else np.nan) if retstep else y

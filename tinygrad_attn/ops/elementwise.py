@@ -316,6 +316,25 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     return g * sigmoid(b - np.where(np.equal(out, -np.inf), np.inf, a))
 
 
+@op(np.logaddexp2, elementwise=True, domain=broadcasting(ANY, ANY), clash=broadcast_clash)
+def logaddexp2(a: Any, b: Any) -> Any:
+    """Logarithm to base 2 of the sum of two powers of 2, without overflow.
+
+    y = log₂(2ᵃ + 2ᵇ). Of −∞ and −∞ the result is −∞ and both gradients are 0.
+    """
+    return np.logaddexp2(a, b)
+
+
+@logaddexp2.gradient("a", formula="da = σ((a − b) ln 2) ∘ dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g * sigmoid((a - np.where(np.equal(out, -np.inf), np.inf, b)) * math.log(2.0))
+
+
+@logaddexp2.gradient("b", formula="db = σ((b − a) ln 2) ∘ dy")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return g * sigmoid((b - np.where(np.equal(out, -np.inf), np.inf, a)) * math.log(2.0))
+
+
 @op(np.sqrt, symbol="√", elementwise=True, domain=reals(**POSITIVE))
 def sqrt(x: Any) -> Any:
     """Square root; its slope at 0 is infinite, which `detect_anomaly` reports.

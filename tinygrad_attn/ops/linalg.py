@@ -6,12 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from tinygrad_attn.domain import Chooser, Shape, any_axis, broadcastable, flag, one_of, reals
 from tinygrad_attn.errors import OptionError
 from tinygrad_attn.explain import matmul_clash
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.reduce import spread
+from tinygrad_attn.registry import implements
 
 
 def _factors(choose: Chooser) -> tuple[Any, ...]:
@@ -84,7 +86,7 @@ def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     if ord not in (None, "fro") and (of_matrix or isinstance(ord, str) or ord < 1):
         raise OptionError(
             f"norm: ord must be at least 1 for vectors, and None or 'fro' for matrices\n"
-            f"  given {ord!r}; say axis=-1 for the norm of each row"
+            f"  given {ord!r}; say axis=-1 for the norm of each row; np.linalg.matrix_norm knows more of matrices"
         )
     return np.linalg.norm(x, ord, axis, keepdims)
 
@@ -101,6 +103,41 @@ def _(g: Any, out: Any, x: Any, *, ord: Any, axis: Any, keepdims: bool) -> Any:
     else:
         unit = np.sign(x) * np.power(np.absolute(x) / length, ord - 1)
     return spread(g, x, axis, keepdims) * np.where(np.equal(y, 0), 0.0, unit)
+
+
+@implements(np.linalg.vector_norm)
+def vector_norm(x: Any, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """The norm of all elements together as one vector, or of the vectors along one axis or several."""
+    if axis is None:
+        length = norm(np.reshape(x, (-1,)), ord=ord)
+        return np.reshape(length, (1,) * np.ndim(x)) if keepdims else length
+    if np.ndim(axis) == 0:
+        return norm(x, ord=ord, axis=axis, keepdims=keepdims)
+    axes = normalize_axis_tuple(axis, np.ndim(x))
+    kept = tuple(i for i in range(np.ndim(x)) if i not in axes)
+    rows = np.reshape(np.transpose(x, kept + axes), (*(np.shape(x)[i] for i in kept), -1))
+    length = norm(rows, ord=ord, axis=-1)
+    return np.expand_dims(length, axes) if keepdims else length
+
+
+@implements(np.linalg.matrix_norm)
+def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """The norm of each matrix of a stack.
+
+    y = √Σ xᵢⱼ² for "fro", Σ σᵢ for "nuc", the largest and the smallest singular value for 2 and −2, the largest and the
+    smallest sum of |xᵢⱼ| over a column for 1 and −1, over a row for ∞ and −∞
+    """
+    if ord == "fro":
+        return norm(x, axis=(-2, -1), keepdims=keepdims)
+    if ord in ("nuc", 2, -2):
+        over: dict[Any, Any] = {"nuc": np.sum, 2: np.max, -2: np.min}
+        y = over[ord](np.linalg.svdvals(x), axis=-1)
+    elif ord in (1, -1, math.inf, -math.inf):
+        sums = np.sum(np.absolute(x), axis=-2 if abs(ord) == 1 else -1)
+        y = np.max(sums, axis=-1) if ord > 0 else np.min(sums, axis=-1)
+    else:
+        raise OptionError(f"matrix_norm: ord must be 'fro', 'nuc', ±1, ±2 or ±∞\n  given {ord!r}")
+    return np.expand_dims(y, (-2, -1)) if keepdims else y
 
 
 def linear_definition(x: Any, weight: Any, bias: Any = None) -> Any:

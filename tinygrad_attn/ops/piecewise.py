@@ -81,6 +81,36 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     return _larger_gets_it(a, b, g)
 
 
+@op(np.fmax, symbol="max", elementwise=True, domain=_apart, clash=broadcast_clash)
+def fmax(a: Any, b: Any) -> Any:
+    """The larger of two, element by element; of a number and NaN, the number. Equal ones get half the gradient each.
+
+    y = max(a, b)
+    """
+    return np.fmax(a, b)
+
+
+@op(np.fmin, symbol="min", elementwise=True, domain=_apart, clash=broadcast_clash)
+def fmin(a: Any, b: Any) -> Any:
+    """The smaller of two, element by element; of a number and NaN, the number. Equal ones get half the gradient each.
+
+    y = min(a, b)
+    """
+    return np.fmin(a, b)
+
+
+@fmax.gradient("a", formula="da = dy where y = a, dy/2 where a = b")
+@fmin.gradient("a", formula="da = dy where y = a, dy/2 where a = b")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return keep_where(np.equal(a, b), 0.5 * g) + keep_where(np.equal(out, a) & np.not_equal(a, b), g)
+
+
+@fmax.gradient("b", formula="db = dy where y = b, dy/2 where a = b")
+@fmin.gradient("b", formula="db = dy where y = b, dy/2 where a = b")
+def _(g: Any, out: Any, a: Any, b: Any) -> Any:
+    return keep_where(np.equal(a, b), 0.5 * g) + keep_where(np.equal(out, b) & np.not_equal(a, b), g)
+
+
 @op(
     np.clip,
     elementwise=True,

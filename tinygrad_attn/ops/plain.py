@@ -18,13 +18,18 @@ from tinygrad_attn.tensor import holds_tensor, plain
 PLAIN_FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal),
     *(np.logical_and, np.logical_or, np.logical_not, np.isfinite, np.isnan, np.isinf, np.signbit),
-    *(np.sign, np.floor_divide, np.floor, np.ceil, np.rint, np.round),
+    *(np.sign, np.floor_divide, np.floor, np.ceil, np.rint, np.round, np.around, np.trunc, np.fix, np.logical_xor),
+    *(np.isneginf, np.isposinf, np.spacing, np.nextafter, np.nanargmax, np.nanargmin),
     *(np.argmax, np.argmin, np.argsort, np.argpartition, np.lexsort, np.searchsorted, np.digitize, np.isin, np.unique),
     *(np.argwhere, np.nonzero, np.flatnonzero, np.count_nonzero),
     *(np.shape, np.ndim, np.size, np.zeros_like, np.ones_like, np.empty_like),
     *(np.allclose, np.isclose, np.array_equal, np.array2string, np.array_repr, np.array_str, np.any, np.all),
     *(np.array_equiv, np.linalg.matrix_rank, np.histogram),
-    *(np.result_type, np.may_share_memory, np.shares_memory),
+    *(np.result_type, np.may_share_memory, np.shares_memory, np.min_scalar_type, np.can_cast, np.common_type),
+    *(np.union1d, np.intersect1d, np.setdiff1d, np.setxor1d, np.unique_values, np.unique_counts, np.unique_inverse),
+    *(np.unique_all, np.histogram_bin_edges, np.histogram2d, np.histogramdd, np.einsum_path),
+    *(np.tril_indices_from, np.triu_indices_from, np.diag_indices_from),
+    *(np.save, np.savez, np.savez_compressed, np.savetxt),
 )
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_attn.arguments import in_dtype
-from tinygrad_attn.errors import DtypeError, InPlaceError, OptionError
+from tinygrad_attn.arguments import in_dtype, refuse_out
+from tinygrad_attn.errors import DtypeError, OptionError
 from tinygrad_attn.ops.reduce import std, var
 from tinygrad_attn.registry import extends, implements
 from tinygrad_attn.tensor import plain
@@ -110,8 +110,7 @@ def _spread_of(
         mean: Any = None,
         correction: Any = None,
     ) -> Any:
-        if out is not None:
-            raise InPlaceError(f"{name}: out= would write a recorded result into an array\n  use what is returned")
+        refuse_out(numpy_function, out)
         if ddof and not is_nothing(correction):
             raise OptionError(f"{name}: ddof and correction are two names of one thing\n  give one of them")
         options = {"axis": axis, "keepdims": keepdims, "correction": ddof if is_nothing(correction) else correction}

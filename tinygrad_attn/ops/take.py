@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_attn.arguments import refuse_out
 from tinygrad_attn.domain import any_axis_or_none, distinct, one_of
 from tinygrad_attn.errors import DtypeError, IndexRangeError, InPlaceError, OptionError, ShapeError
 from tinygrad_attn.operation import op
@@ -28,8 +29,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
         out: must be None: a recorded result is not written into an array.
         mode: what to do with positions outside: "raise", or "wrap" or "clip" them.
     """
-    if out is not None:
-        raise InPlaceError("take: out= would write a recorded result into an array\n  use the Tensor that is returned")
+    refuse_out(np.take, out)
     if mode not in ("raise", "wrap", "clip"):
         raise OptionError(f"take: mode must be 'raise', 'wrap' or 'clip'\n  given {mode!r}")
     if axis is None:

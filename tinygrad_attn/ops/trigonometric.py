@@ -6,6 +6,7 @@ slope here too; `detect_anomaly` names the element. Beyond the range the value i
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,58 @@ def arctan(x: Any) -> Any:
 def _(g: Any, out: Any, x: Any) -> Any:
     length = np.hypot(x, 1.0)  # √(1 + x²), without a square that could overflow
     return g / length / length
+
+
+@op(np.deg2rad, np.radians, symbol="rad", elementwise=True, domain=reals(low=-180.0, high=180.0))
+def deg2rad(x: Any) -> Any:
+    """Degrees as radians.
+
+    y = x π / 180
+    """
+    return np.deg2rad(x)
+
+
+@deg2rad.gradient("x", formula="dx = dy π / 180")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * (math.pi / 180.0)
+
+
+@op(np.rad2deg, np.degrees, symbol="°", elementwise=True, domain=reals())
+def rad2deg(x: Any) -> Any:
+    """Radians as degrees.
+
+    y = x 180 / π
+    """
+    return np.rad2deg(x)
+
+
+@rad2deg.gradient("x", formula="dx = dy 180 / π")
+def _(g: Any, out: Any, x: Any) -> Any:
+    return g * (180.0 / math.pi)
+
+
+@op(np.sinc, elementwise=True, floating=True, domain=reals())
+def sinc(x: Any) -> Any:
+    """Sine of πx divided by πx, 1 at 0.
+
+    y = sin(πx) / πx
+    """
+    return np.sinc(x)
+
+
+# Of the series (cos u − sin u / u) / u = Σ (−1)ᵏ 2k / (2k + 1)! u²ᵏ⁻¹, the highest power first.
+_SINC_SLOPE = [(-1.0) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(9, 0, -1)]
+
+
+@sinc.gradient("x", formula="dx = (cos πx − y) / x ∘ dy, and 0 where x = 0")
+def _(g: Any, out: Any, x: Any) -> Any:
+    u = math.pi * x
+    is_near = np.less(np.absolute(u), 1.0)  # there cos u − y would lose its digits
+    near, far = np.where(is_near, u, 0.0), np.where(is_near, 1.0, u)
+    series: Any = _SINC_SLOPE[0]
+    for coefficient in _SINC_SLOPE[1:]:
+        series = series * near * near + coefficient
+    return g * (math.pi * np.where(is_near, series * near, (np.cos(far) - out) / far))
 
 
 # --- a point of the plane: its distance from the origin and its direction ----------------------------------------

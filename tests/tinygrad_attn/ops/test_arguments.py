@@ -113,7 +113,7 @@ ARRAY = np.zeros((3, 4))
 REFUSED: dict[str, tuple[Use, type[Exception], str]] = {
     "sum into an array": (lambda t: np.sum(t, out=ARRAY), InPlaceError, r"np\.sum\(…, out=…\)"),
     "diagonal into an array": (lambda t: np.cumsum(t, 0, None, ARRAY), InPlaceError, r"np\.cumsum\(…, out=…\)"),
-    "std into an array": (lambda t: np.std(t, out=ARRAY), InPlaceError, "std: out="),
+    "std into an array": (lambda t: np.std(t, out=ARRAY), InPlaceError, r"np\.std\(…, out=…\)"),
     "dot into an array": (lambda t: np.dot(t, t.T, ARRAY), InPlaceError, r"np\.dot\(…, out=…\)"),
     "einsum into an array": (lambda t: np.einsum("ij->ji", t, out=ARRAY), InPlaceError, "einsum"),
     "hstack in a dtype": (lambda t: np.hstack([t], dtype=np.float32), UnsupportedFunctionError, r"dtype=…\) is not"),
