@@ -232,6 +232,11 @@ def test_functions_that_choose_are_numpys(name: str) -> None:
     assert_like_numpy(function, values(*shape))
 
 
+def test_taking_nothing_gives_nothing() -> None:
+    assert np.take(ones(3), []).shape == (0,)
+    assert np.take(ones(3, 2), np.array([]), axis=1).shape == (3, 0)
+
+
 def test_select_takes_the_first_choice_that_holds() -> None:
     conditions = [np.array([True, False, False]), np.array([True, True, False])]
     a, b = values(3), values(3, seed=1)
@@ -253,6 +258,7 @@ def test_put_along_axis_returns_what_numpy_writes() -> None:
     np.put_along_axis(expected, indices, 9.0, axis=1)
     found = ta.put_along_axis(Tensor(values(2, 3)), indices, 9.0, axis=1)
     np.testing.assert_array_equal(found.numpy(), expected)
+    np.testing.assert_array_equal(ta.put_along_axis(Tensor(values(2, 3)), indices, 9.0).numpy(), expected)
     ta.gradcheck(lambda x, v: ta.put_along_axis(x, indices, v, axis=1), values(2, 3), values(2, 1), order=2)
     ta.gradcheck(lambda x, v: ta.put_along_axis(x, np.array([4, 0]), v, axis=None), values(2, 3), values(2), order=2)
 
@@ -293,12 +299,25 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ShapeError,
         "as many axes.*\n.*\\(3, 2\\)\n.*\\(1,\\)\n.*keepdims=True",
     ),
+    "more axes than there are": (
+        lambda: np.take_along_axis(ones(3), np.array([[0]]), 0),
+        ShapeError,
+        "as many axes",
+    ),
+    "along everything with a number": (lambda: np.take_along_axis(ones(3), 1, None), ShapeError, "must be a vector"),
+    "taking at fractions": (lambda: np.take(ones(3), [0.5]), IndexError, "integer"),
     "along everything with a matrix": (
         lambda: np.take_along_axis(ones(3, 2), np.array([[0]]), None),
         ShapeError,
         "must be a vector",
     ),
     "a condition that is a matrix": (lambda: np.compress([[True]], ones(1, 1)), ShapeError, "use a\\[mask\\]"),
+    "fewer conditions than choices": (
+        lambda: np.select([np.array([True])], [ones(1), ones(1)]),
+        ShapeError,
+        "given 1 and 2",
+    ),
+    "fewer choices than conditions": (lambda: np.select([np.array([True])] * 2, [ones(1)]), ShapeError, "2 and 1"),
     "choices without conditions": (lambda: np.select([], [ones(2)]), ShapeError, "one choice per condition"),
     "sorting along no axis": (lambda: np.sort(ones(2), 1), AxisRangeError, "axis 1 is out of bounds"),
     "values that do not fit": (
