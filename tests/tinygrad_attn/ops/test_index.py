@@ -125,18 +125,18 @@ def test_summing_sorted_runs_equals_adding_one_by_one(ids: list[int], axis: int,
     np.testing.assert_allclose(found, added_one_by_one(given_values, index, shape), rtol=1e-12, atol=1e-12)
 
 
-ROWS = np.array([3, 0, -1, 3])
+REPEATED = np.array([3, 0, -1, 3])
 
 
 @pytest.mark.parametrize(
     ("index", "shape", "in_runs"),
     [
-        (ROWS, (4, 2048), True),
-        ((..., ROWS), (2048, 4), True),
-        ((slice(None), ROWS, Ellipsis), (2, 4, 1024), True),
-        (ROWS, (4, 2), False),  # too few to pay
-        ((slice(None, None, -1), ROWS), (2048, 4), False),  # the other axis is turned
-        ((slice(None), ROWS >= 0), (2048, 4), False),
+        (REPEATED, (4, 2048), True),
+        ((..., REPEATED), (2048, 4), True),
+        ((slice(None), REPEATED, Ellipsis), (2, 4, 1024), True),
+        (REPEATED, (4, 2), False),  # too few to pay
+        ((slice(None, None, -1), REPEATED), (2048, 4), False),  # the other axis is turned
+        ((slice(None), REPEATED >= 0), (2048, 4), False),
     ],
 )
 def test_large_values_are_summed_in_runs_where_whole_rows_are_added(
