@@ -81,6 +81,38 @@ def test_an_operand_that_is_a_result_was_not_initialised_with_zeros() -> None:
     assert "look at what made x, a result of relu" in flat(found), str(found)
 
 
+def test_a_leaf_keeps_its_advice_inside_a_fused_operation() -> None:
+    x, gain = variable([[1.0, 2.0, 4.0]]), variable(np.zeros(3), "gain")
+    found = why(x, np.sum(ta.layer_norm(x, gain, np.zeros(3)) * np.arange(3.0)))
+    assert "inside layer_norm" in flat(found) and "was gain initialised with zeros?" in flat(found), str(found)
+
+
+def test_a_prediction_that_is_sure_of_its_target_is_told() -> None:
+    logits = variable([200.0, -300.0], "logits", dtype=np.float32)
+    found = why(logits, ta.bce_with_logits(logits, np.array([1.0, 0.0], dtype=np.float32)))
+    assert "both elements of logits are so sure of the target" in flat(found)
+
+
+def test_an_exponential_of_minus_infinity_is_no_underflow() -> None:
+    x = variable([1.0, 2.0])
+    found = why(x, np.sum(np.exp(x + np.array([0.0, -np.inf]))))
+    assert found.cause is not None and found.cause.kind == "masked" and found.cause.remedy == ""
+
+
+@pytest.mark.filterwarnings("ignore:Degrees of freedom")
+@pytest.mark.parametrize("spread", [np.var, np.std])
+def test_a_spread_of_one_element_says_what_to_do(spread: Any) -> None:
+    x = variable([3.0])
+    assert "ddof=0" in flat(why(x, np.sum(spread(x, ddof=1)))), spread
+
+
+def test_a_range_that_is_wide_does_not_break_the_lines() -> None:
+    x = variable(np.full((1, 2, 11, 12, 13), -0.123456789), dtype=np.float32)
+    x.data[0, 1] = np.inf
+    found = why(x, np.sum(ta.layer_norm(x, np.ones(13), np.zeros(13)) * 1.23456789e20))
+    assert "not finite" in str(found) and max(map(len, str(found).splitlines())) <= 80, str(found)
+
+
 def test_float64_is_no_advice_for_float64() -> None:
     for dtype, factor, advised in ((np.float32, 1e-30, True), (np.float64, 1e-200, False)):
         x = variable([1.0], dtype=dtype)

@@ -85,6 +85,8 @@ def _saturated(dead: Dead) -> Words | None:
 
 def _exp(dead: Dead) -> Words:
     base = "2" if dead.operation.name == "exp2" else "e"
+    if np.max(dead.values) == -np.inf:
+        return Words("masked", f"{base} to the power of −∞ is 0")
     return Words(
         "underflow",
         f"{base} to the power of {number(np.max(dead.values))} or less rounds to 0 in {dead.out.dtype}",
@@ -221,6 +223,12 @@ def _layer_norm(dead: Dead) -> Words | None:
     return None
 
 
+def _sure(dead: Dead) -> Words | None:
+    if dead.parameter != "logits":
+        return None
+    return Words("nothing to learn", f"{dead.some()} so sure of the target that σ(x) − t rounds to 0")
+
+
 def _attention(dead: Dead) -> Words | None:
     return explain_attention(dead.parameter, dead.place, dead.operands, dead.options)
 
@@ -263,6 +271,7 @@ WORDS: dict[str, Callable[[Dead], Words | None]] = {
     "index_put": _index_put,
     "cross_entropy": cross_entropy,
     "mse_loss": already_equal,
+    "bce_with_logits": _sure,
     "layer_norm": _layer_norm,
     "norm": _norm,
 }

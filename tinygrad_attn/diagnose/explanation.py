@@ -90,7 +90,8 @@ class Cause:
         """The cause as text, one string per line."""
         lines = wrapped(self.headline, "  ", "    ")
         width = max((len(name) for name, _ in self.values), default=0)
-        lines += [f"      {name:<{width}}  {value}" for name, value in self.values]
+        for name, value in self.values:
+            lines += wrapped(value, f"      {name:<{width}}  ", " " * (width + 8))
         if self.source is not None:
             lines += quoted(self.source)
         if self.remedy:

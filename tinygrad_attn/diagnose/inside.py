@@ -56,6 +56,7 @@ def _cut_off(node: Node) -> list[Any]:
         if isinstance(value, Tensor):
             operands[position] = value.detach()
             operands[position].name = value.name or operation.parameter_at(position)
+            operands[position].requires_grad_(value.requires_grad and value.node is None)
     return operands
 
 

@@ -30,6 +30,7 @@ _EXP = "subtract the maximum first, as ta.softmax, ta.logsumexp and ta.log_softm
 _RANGE = "keep it inside the range, as in np.clip(x, -1 + 1e-7, 1 - 1e-7)"
 _SMALLER = "smaller numbers, or float64"
 _MASKED = "is it the maximum of a row that is −∞ throughout, fully masked? ta.softmax gives such a row zeros"
+_SPREAD = "one element has no spread about its mean: ddof=0, or more elements"
 _EPS = "a row without spread has variance 0: give eps a small number"
 _MEET = "keep infinities away from it: np.where chooses without multiplying"
 
@@ -70,6 +71,8 @@ def judge_forward(
     if operation in ("add", "subtract") and np.isnan(value) and any(map(_infinite, found)):
         masked = operation == "subtract" and all(number == -math.inf for number in found)
         return Verdict("∞ − ∞", _MASKED if masked else _MEET)
+    if operation in ("var", "std"):
+        return Verdict("division by 0", _SPREAD)
     if operation == "multiply" and np.isnan(value):
         return Verdict("0 · ∞", _MEET)
     if operation in ("layer_norm", "rms_norm") and options.get("eps") == 0.0:
@@ -101,6 +104,8 @@ def judge_backward(
         return Verdict(kind, _LOG)
     if operation in _RANGED:
         return Verdict(kind, _RANGE)
+    if operation in ("var", "std") and np.isnan(slope):
+        return Verdict("division by 0", _SPREAD)
     if operation in ("layer_norm", "rms_norm") and options.get("eps") == 0.0:
         return Verdict(kind, _EPS)
     return Verdict(kind, remedy.get(operation, ""))

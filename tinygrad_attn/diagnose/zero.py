@@ -249,6 +249,9 @@ def _cancelled(
     if operation.name == "softmax" and is_built_in(operation) and _is_even(upstream, use.node.options["axis"]):
         text = "all weights get the same gradient; as they always sum to 1, that is no change"
         remedy = "use the weights unevenly: their sum, or their mean, is a constant"
+    elif _is_spread(use):
+        text = "it is added in many places, and the gradients that come back from these add up to 0"
+        remedy = "does a softmax, or a mean that is subtracted, take away what all have in common? it can be left out"
     return Cause(
         kind,
         text,
@@ -261,6 +264,13 @@ def _cancelled(
         source=use.node.source,
         remedy=remedy,
     )
+
+
+def _is_spread(use: Use) -> bool:
+    """Whether the operand is added to many places of the result."""
+    operation = use.node.operation
+    added = operation.name in ("add", "subtract") or operation.parameter_at(use.operand) == "bias"
+    return added and is_built_in(operation) and use.contribution.size < use.out.size
 
 
 def _is_even(gradient: Array, axis: int) -> bool:
