@@ -114,8 +114,18 @@ class DecoderCache:
 
     @property
     def length(self) -> int:
-        """How many target tokens it holds; the next one has this position."""
-        return self.layers[0].self_attention.length
+        """How many target tokens it holds; the next one has this position.
+
+        Raises:
+            OptionError: a step was interrupted halfway, and some layers hold its tokens.
+        """
+        lengths = [layer.self_attention.length for layer in self.layers]
+        if min(lengths) != max(lengths):
+            raise OptionError(
+                f"the cache was left in the middle of a step: its layers hold {lengths} tokens\n"
+                "  call reset() and read the tokens again"
+            )
+        return lengths[0]
 
     def select(self, rows: ArrayLike) -> None:
         """Keep these rows of the batch, in this order: beam search follows its survivors with it.

@@ -148,3 +148,12 @@ def test_numbers_of_higher_precision_are_not_rounded() -> None:
 def test_a_decoder_has_layers(layers: Any) -> None:
     with pytest.raises(OptionError, match="num_layers must be a positive integer"):
         DecoderCache(layers)
+
+
+def test_a_step_that_was_interrupted_between_two_layers_is_noticed() -> None:
+    cache = DecoderCache(2)
+    cache.layers[0].self_attention.append(*entries(1))
+    with pytest.raises(OptionError, match=r"layers hold \[1, 0\] tokens\n  call reset\(\)"):
+        _ = cache.length
+    cache.reset()
+    assert cache.length == 0

@@ -8,6 +8,7 @@ from typing import Any
 from tinygrad_attn import ops
 from tinygrad_attn.errors import AxisRangeError, OptionError
 from tinygrad_attn.nn.module import Module
+from tinygrad_attn.operands import with_shape
 
 
 class ReLU(Module):
@@ -140,6 +141,7 @@ class Flatten(Module):
 
     def forward(self, x: Any) -> Any:
         """Fewer axes, the same elements in the same order."""
+        x = with_shape(x)
         shape = x.shape
         bounds = (self.start_axis, self.end_axis)
         start, end = (axis + len(shape) if axis < 0 else axis for axis in bounds)

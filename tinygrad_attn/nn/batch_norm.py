@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from tinygrad_attn import ops
 from tinygrad_attn.errors import OptionError, ShapeError
 from tinygrad_attn.nn import init
-from tinygrad_attn.nn.layers import Input, check_size
+from tinygrad_attn.nn.layers import Input, check_eps, check_size
 from tinygrad_attn.nn.module import Array, Module
 from tinygrad_attn.nn.parameter import Parameter
 from tinygrad_attn.ops.normalise import all_but_channels
@@ -60,8 +60,7 @@ class BatchNorm1d(Module):
     ) -> None:
         name = type(self).__name__
         check_size(name, num_features=num_features)
-        if not eps >= 0:
-            raise OptionError(f"{name}: eps must not be negative\n  given {eps}")
+        check_eps(name, eps)
         if momentum is not None and not 0.0 <= momentum <= 1.0:
             raise OptionError(f"{name}: momentum must lie in [0, 1], or be None\n  given {momentum}")
         self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine

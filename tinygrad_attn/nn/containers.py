@@ -35,15 +35,18 @@ class ModuleList(Module):
             hint = "; write Sequential(*modules)" if isinstance(self, Sequential) and isinstance(module, list) else ""
             raise DtypeError(f"{type(self).__name__} holds modules only\n  given {type(module).__name__}{hint}")
         setattr(self, name, module)
-        self._set_scope(self._scope)
+        module._set_scope(self._scope_of(name))
         for path, parameter in module.named_parameters():
             parameter.name = f"{module._scope}.{path}"
 
     def _set_scope(self, scope: str) -> None:
-        """A list is not called itself, so what it holds carries its name along: "layers.0"."""
         super()._set_scope(scope)
-        for number, module in self.named_children():
-            module._set_scope(f"{scope}.{number}" if scope else number)
+        for name, module in self.named_children():
+            module._set_scope(self._scope_of(name))
+
+    def _scope_of(self, name: str) -> str:
+        """A list is not called itself, so what it holds carries its name along: "layers.0"."""
+        return f"{self._scope}.{name}" if self._scope else name
 
     def __len__(self) -> int:
         return sum(1 for _ in self.named_children())
@@ -91,7 +94,5 @@ class Sequential(ModuleList):
             x = module(x)
         return x
 
-    def _set_scope(self, scope: str) -> None:
-        Module._set_scope(self, scope)  # it is called itself, so its modules add their number only
-        for number, module in self.named_children():
-            module._set_scope(number)
+    def _scope_of(self, name: str) -> str:
+        return name  # it is called itself, so its modules add their number only

@@ -126,8 +126,7 @@ class LayerNorm(Module):
 
     def __init__(self, dim: int, eps: float = 1e-5, *, dtype: DTypeLike | None = None) -> None:
         check_size("LayerNorm", dim=dim)
-        if not eps >= 0:
-            raise OptionError(f"LayerNorm: eps must not be negative\n  given {eps}")
+        check_eps("LayerNorm", eps)
         self.dim, self.eps = dim, eps
         self.weight = Parameter(init.ones((dim,), dtype=dtype))
         self.bias = Parameter(init.zeros((dim,), dtype=dtype))
@@ -162,8 +161,7 @@ class RMSNorm(Module):
 
     def __init__(self, dim: int, eps: float = 1e-5, *, dtype: DTypeLike | None = None) -> None:
         check_size("RMSNorm", dim=dim)
-        if not eps >= 0:
-            raise OptionError(f"RMSNorm: eps must not be negative\n  given {eps}")
+        check_eps("RMSNorm", eps)
         self.dim, self.eps = dim, eps
         self.weight = Parameter(init.ones((dim,), dtype=dtype))
 
@@ -202,6 +200,12 @@ def check_probability(layer: str, **probabilities: float) -> None:
     for name, p in probabilities.items():
         if not is_number(p) or not 0.0 <= p <= 1.0:
             raise OptionError(f"{layer}: {name} is the probability of dropping and must lie in [0, 1]\n  given {p!r}")
+
+
+def check_eps(layer: str, eps: float) -> None:
+    """Raise unless it is a finite number that is not negative."""
+    if not is_number(eps) or not 0.0 <= eps < math.inf:
+        raise OptionError(f"{layer}: eps must be finite and not negative\n  given {eps!r}")
 
 
 def check_size(layer: str, **sizes: int) -> None:

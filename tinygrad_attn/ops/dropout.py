@@ -8,6 +8,7 @@ import numpy as np
 
 from tinygrad_attn.domain import broadcasting
 from tinygrad_attn.errors import OptionError
+from tinygrad_attn.operands import with_shape
 from tinygrad_attn.operation import op
 from tinygrad_attn.rng import generator
 from tinygrad_attn.tensor import Tensor, plain
@@ -49,5 +50,6 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, rng: np.random.Gen
     """
     if not training or p == 0.0:
         return x
-    keep = keep_mask(x.shape, p, x.dtype, rng)
+    x = with_shape(x)
+    keep = keep_mask(x.shape, p, x.dtype if x.dtype.kind == "f" else np.float64, rng)  # 1/(1 − p) is no whole number
     return apply_keep_mask(x, keep if isinstance(x, Tensor) else plain(keep))

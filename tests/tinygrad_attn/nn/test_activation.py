@@ -59,6 +59,7 @@ def test_flatten_keeps_the_order_and_joins_the_axes(shape: tuple[int, ...], data
 def test_flatten_leaves_the_batch_alone_unless_told_otherwise() -> None:
     assert nn.Flatten()(Tensor(np.zeros((5, 2, 3)))).shape == (5, 6)
     assert nn.Flatten(0)(np.zeros((5, 2, 3))).shape == (30,)
+    assert nn.Flatten(0)([[1.0, 2.0]]).shape == (2,)
 
 
 @pytest.mark.parametrize("bounds", [(1, -1), (0, 1), (0, -2), (-2, 0)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -164,3 +166,18 @@ def test_padding_is_an_integer(index):
 def test_a_probability_is_a_number(p):
     with pytest.raises(OptionError, match="must lie in"):
         nn.Dropout(p)
+
+
+@pytest.mark.parametrize("layer", [nn.LayerNorm, nn.RMSNorm, nn.BatchNorm1d])
+@pytest.mark.parametrize("eps", [-1e-5, math.nan, math.inf, "1e-5", None, True], ids=repr)
+def test_eps_is_a_finite_number(layer, eps):
+    with pytest.raises(OptionError, match=f"{layer.__name__}: eps"):
+        layer(2, eps=eps)
+
+
+@pytest.mark.parametrize("x", [np.arange(1, 1001), list(range(1, 1001)), Tensor(np.arange(1, 1001))], ids=type)
+def test_dropout_scales_whole_numbers_as_it_scales_others(x):
+    dropped = np.asarray(nn.Dropout(0.25, rng=np.random.default_rng(0))(x), dtype=np.float64)
+    kept = dropped != 0.0
+    assert 0.7 < kept.mean() < 0.8
+    np.testing.assert_allclose(dropped[kept], np.arange(1, 1001)[kept] / 0.75, rtol=1e-6)
