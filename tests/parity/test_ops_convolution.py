@@ -116,7 +116,7 @@ def test_pooling_is_pytorchs(shape: Any, size: Any, how: dict[str, Any]) -> None
     assert_agree(lambda a: ta.max_pool(a, size, **how), lambda a: MAX_POOL[axes](a, size, **how), x)
     assert_agree(lambda a: ta.avg_pool(a, size, **how), lambda a: AVG_POOL[axes](a, size, **how), x)
     assert_agree(
-        lambda a: ta.avg_pool(a, size, count_padding=False, **how),
+        lambda a: ta.avg_pool(a, size, count_include_pad=False, **how),
         lambda a: AVG_POOL[axes](a, size, count_include_pad=False, **how),
         x,
     )

@@ -27,14 +27,14 @@ class Conv1d(Module):
 
     Args:
         in_channels, out_channels: numbers of channels before and after.
-        size: of a window, one number for each spatial axis or one for all.
+        kernel_size: of a window, one number for each spatial axis or one for all.
         stride, padding, dilation, groups: as in `tinygrad_attn.conv`.
         bias: whether to add one number per channel.
         rng: draws the first values; the shared generator if left out.
         dtype: of the parameters; the default dtype if left out.
     Attributes:
-        weight: (out_channels, in_channels / groups, *size), as in PyTorch; U(−1/√n, 1/√n) at first, with n the numbers
-            that one result is a sum of.
+        weight: (out_channels, in_channels / groups, *kernel_size), as in PyTorch; U(−1/√n, 1/√n) at first, with n the
+            numbers that one result is a sum of.
         bias: (out_channels,), drawn likewise; or None.
     """
 
@@ -44,7 +44,7 @@ class Conv1d(Module):
         self,
         in_channels: int,
         out_channels: int,
-        size: Steps,
+        kernel_size: Steps,
         stride: Steps = 1,
         padding: int | str | Sequence[int] = 0,
         dilation: Steps = 1,
@@ -58,7 +58,7 @@ class Conv1d(Module):
         check_size(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
         if in_channels % groups or out_channels % groups:
             raise OptionError(f"{name}: groups must divide both numbers of channels\n  given {groups}")
-        self.size = whole(name, "size", size, self.axes)
+        self.kernel_size = whole(name, "kernel_size", kernel_size, self.axes)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         shape = self._weight_shape(in_channels, out_channels)
         self.weight = Parameter(init.kaiming_uniform(shape, slope=math.sqrt(5.0), rng=rng, dtype=dtype))
@@ -66,7 +66,7 @@ class Conv1d(Module):
         self.bias = Parameter(init.uniform((out_channels,), -bound, bound, rng=rng, dtype=dtype)) if bias else None
 
     def _weight_shape(self, in_channels: int, out_channels: int) -> tuple[int, ...]:
-        return (out_channels, in_channels // self.groups, *self.size)
+        return (out_channels, in_channels // self.groups, *self.kernel_size)
 
     def forward(self, x: Input) -> Any:
         """(..., in_channels, *spatial) -> (..., out_channels, *out)."""
@@ -101,10 +101,10 @@ class ConvTranspose1d(Conv1d):
     (..., in_channels, length) -> (..., out_channels, out)
 
     Args:
-        in_channels, out_channels, size, stride, padding, dilation, groups, bias, rng, dtype: as in `Conv1d`.
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, rng, dtype: as in `Conv1d`.
         output_padding: how much longer the result is at its end.
     Attributes:
-        weight: (in_channels, out_channels / groups, *size), as in PyTorch.
+        weight: (in_channels, out_channels / groups, *kernel_size), as in PyTorch.
         bias: (out_channels,) or None.
     """
 
@@ -113,7 +113,7 @@ class ConvTranspose1d(Conv1d):
         self.output_padding = output_padding
 
     def _weight_shape(self, in_channels: int, out_channels: int) -> tuple[int, ...]:
-        return (in_channels, out_channels // self.groups, *self.size)
+        return (in_channels, out_channels // self.groups, *self.kernel_size)
 
     def forward(self, x: Input) -> Any:
         """(..., in_channels, *spatial) -> (..., out_channels, *out)."""
@@ -139,25 +139,28 @@ class MaxPool1d(Module):
     (..., length) -> (..., out)
 
     Args:
-        size: of a window, one number for each spatial axis or one for all.
-        stride: steps from a window to the next; the size if left out.
+        kernel_size: of a window, one number for each spatial axis or one for all.
+        stride: steps from a window to the next; the kernel size if left out.
         padding: places of −∞ before and after each spatial axis.
         dilation: steps from an element of a window to the next.
     """
 
     axes = 1
 
-    def __init__(self, size: Steps, stride: Steps | None = None, padding: Steps = 0, dilation: Steps = 1) -> None:
-        self.size = whole(type(self).__name__, "size", size, self.axes)
-        self.stride, self.padding, self.dilation = stride, padding, dilation
+    def __init__(
+        self, kernel_size: Steps, stride: Steps | None = None, padding: Steps = 0, dilation: Steps = 1
+    ) -> None:
+        self.kernel_size = whole(type(self).__name__, "kernel_size", kernel_size, self.axes)
+        self.stride = self.kernel_size if stride is None else stride
+        self.padding, self.dilation = padding, dilation
 
     def forward(self, x: Input) -> Any:
         """(..., *spatial) -> (..., *out)."""
-        return ops.max_pool(x, self.size, stride=self.stride, padding=self.padding, dilation=self.dilation)
+        return ops.max_pool(x, self.kernel_size, stride=self.stride, padding=self.padding, dilation=self.dilation)
 
     def extra_repr(self) -> str:
         """Size and steps."""
-        return f"size={self.size}, stride={self.size if self.stride is None else self.stride}, padding={self.padding}"
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class MaxPool2d(MaxPool1d):
@@ -178,27 +181,30 @@ class AvgPool1d(Module):
     (..., length) -> (..., out)
 
     Args:
-        size: of a window, one number for each spatial axis or one for all.
-        stride: steps from a window to the next; the size if left out.
+        kernel_size: of a window, one number for each spatial axis or one for all.
+        stride: steps from a window to the next; the kernel size if left out.
         padding: zeros before and after each spatial axis.
-        count_padding: whether those zeros count.
+        count_include_pad: whether those zeros count.
     """
 
     axes = 1
 
     def __init__(
-        self, size: Steps, stride: Steps | None = None, padding: Steps = 0, count_padding: bool = True
+        self, kernel_size: Steps, stride: Steps | None = None, padding: Steps = 0, count_include_pad: bool = True
     ) -> None:
-        self.size = whole(type(self).__name__, "size", size, self.axes)
-        self.stride, self.padding, self.count_padding = stride, padding, count_padding
+        self.kernel_size = whole(type(self).__name__, "kernel_size", kernel_size, self.axes)
+        self.stride = self.kernel_size if stride is None else stride
+        self.padding, self.count_include_pad = padding, count_include_pad
 
     def forward(self, x: Input) -> Any:
         """(..., *spatial) -> (..., *out)."""
-        return ops.avg_pool(x, self.size, stride=self.stride, padding=self.padding, count_padding=self.count_padding)
+        return ops.avg_pool(
+            x, self.kernel_size, stride=self.stride, padding=self.padding, count_include_pad=self.count_include_pad
+        )
 
     def extra_repr(self) -> str:
         """Size and steps."""
-        return f"size={self.size}, stride={self.size if self.stride is None else self.stride}, padding={self.padding}"
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool2d(AvgPool1d):

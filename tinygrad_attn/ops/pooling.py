@@ -48,7 +48,7 @@ def avg_pool(
     *,
     stride: Steps | None = None,
     padding: Steps = 0,
-    count_padding: bool = True,
+    count_include_pad: bool = True,
     axes: int = 2,
 ) -> Any:
     """The mean of every window over the last axes.
@@ -58,7 +58,7 @@ def avg_pool(
     Args:
         x, size, stride, axes: as in `max_pool`.
         padding: zeros before and after each spatial axis, at most half the size.
-        count_padding: whether those zeros count, as they do by default in PyTorch.
+        count_include_pad: whether those zeros count, as they do by default in PyTorch.
     Raises:
         ShapeError, OptionError: as `max_pool`.
 
@@ -67,7 +67,7 @@ def avg_pool(
     """
     size, stride, borders = _window("avg_pool", x, size, stride, padding, axes)
     seen = windows(np.pad(x, borders) if borders else x, size=size, stride=stride)  # (..., *out, *size)
-    if count_padding or not borders:
+    if count_include_pad or not borders:
         return np.mean(seen, axis=_last(size))
     inside = np.pad(np.ones(x.shape[-len(size) :], x.dtype), borders[-len(size) :])
     number = windows(inside, size=size, stride=stride).sum(axis=_last(size))  # (*out,)

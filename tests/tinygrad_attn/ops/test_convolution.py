@@ -112,7 +112,7 @@ def test_padding_never_wins_a_maximum_and_counts_in_a_mean_unless_told_otherwise
     x = np.full((1, 4), -2.0)
     assert_array_equal(ta.max_pool(x, (2,), padding=1), [[-2.0, -2.0, -2.0]])
     assert_array_equal(ta.avg_pool(x, (2,), padding=1), [[-1.0, -2.0, -1.0]])
-    assert_array_equal(ta.avg_pool(x, (2,), padding=1, count_padding=False), [[-2.0, -2.0, -2.0]])
+    assert_array_equal(ta.avg_pool(x, (2,), padding=1, count_include_pad=False), [[-2.0, -2.0, -2.0]])
 
 
 def test_batch_norm_over_one_place_is_layer_norm_of_the_transposed() -> None:
