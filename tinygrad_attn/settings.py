@@ -1,10 +1,13 @@
-"""What counts as a number where one is set: Python's and NumPy's, and no boolean."""
+"""What counts as a number, Python's or NumPy's and no boolean, or as a state where one is given."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from tinygrad_attn.errors import DtypeError
 
 
 def is_integer(value: Any) -> bool:
@@ -15,3 +18,16 @@ def is_integer(value: Any) -> bool:
 def is_number(value: Any) -> bool:
     """Whether it is a real number, whole or not; NaN is one, and lies in no range."""
     return is_integer(value) or isinstance(value, (float, np.floating))
+
+
+def as_mapping(state: Any) -> Mapping[str, Any]:
+    """`state`, or an error that says what it should be.
+
+    Raises:
+        DtypeError: no mapping.
+    """
+    if not isinstance(state, Mapping):
+        raise DtypeError(
+            f"a state is a mapping from names to arrays, as state_dict() returns it\n  given {type(state).__name__}"
+        )
+    return state

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_attn.errors import DtypeError
+from tinygrad_attn.settings import as_mapping
 from tinygrad_attn.tensor import Tensor
 
 Array = NDArray[Any]
@@ -31,19 +32,6 @@ def read_state(state: Any) -> dict[str, Array]:
         DtypeError: no mapping.
     """
     return {path: np.array(values) for path, values in as_mapping(state).items()}
-
-
-def as_mapping(state: Any) -> Mapping[str, Any]:
-    """`state`, or an error that says what it should be.
-
-    Raises:
-        DtypeError: no mapping.
-    """
-    if not isinstance(state, Mapping):
-        raise DtypeError(
-            f"a state is a mapping from names to arrays, as state_dict() returns it\n  given {type(state).__name__}"
-        )
-    return state
 
 
 def misfits(own: Mapping[str, Array], given: Mapping[str, Array]) -> list[str]:

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tinygrad_attn.errors import CheckpointError, DtypeError, OptionError
-from tinygrad_attn.nn.state import as_mapping
 from tinygrad_attn.optim.block import Block
 from tinygrad_attn.optim.finite import label_of
-from tinygrad_attn.settings import is_number
+from tinygrad_attn.settings import as_mapping, is_number
 from tinygrad_attn.tensor import Tensor
 
 Array = NDArray[Any]
