@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tinygrad_attn import rng
+from tinygrad_attn import explain, rng
 from tinygrad_attn.errors import ArgumentError, DtypeError, GradientError
 from tinygrad_attn.graph import NODE_NUMBERS, Gradient, Node, sweep
 from tinygrad_attn.modes import MODES, enable_grad
@@ -70,7 +70,10 @@ class _Checkpointed:
         kept = [Tensor(value) if isinstance(value, np.ndarray) else value for value in given]
         inputs = (*kept, *_captured(out, stand_ins, start))
         saved = ((args, settings), len(given), state)
-        return Tensor._made_by(out._data, Node(self.operation, inputs, {}, saved, MODES.get().scope))
+        node = Node(self.operation, inputs, {}, saved, MODES.get().scope)
+        if MODES.get().detect_anomaly:
+            node.source = explain.user_line()
+        return Tensor._made_by(out._data, node)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

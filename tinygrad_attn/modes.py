@@ -24,6 +24,7 @@ class Modes(NamedTuple):
     keep_grads: bool = False
     detect_anomaly: bool = False
     scope: str = ""
+    numpy_errors: Any = None  # NumPy's settings around the block that is watched for anomalies
     outer: Modes | None = None  # what was in force around the block that set these
 
 
@@ -64,7 +65,7 @@ class ModeSwitch:
 
         @functools.wraps(function)
         def switched(*args: Any, **kwargs: Any) -> Any:
-            with ModeSwitch(**self.switches):
+            with self:
                 return function(*args, **kwargs)
 
         return cast(F, switched)
@@ -72,7 +73,7 @@ class ModeSwitch:
     def _around_coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         async def switched(*args: Any, **kwargs: Any) -> Any:
-            with ModeSwitch(**self.switches):
+            with self:
                 return await function(*args, **kwargs)
 
         return switched
@@ -85,7 +86,7 @@ class ModeSwitch:
             try:
                 while True:
                     try:
-                        with ModeSwitch(**self.switches):
+                        with self:
                             item = step(value)
                     except StopIteration as stop:
                         return stop.value
@@ -96,7 +97,7 @@ class ModeSwitch:
                     except BaseException as error:
                         step, value = generator.throw, error
             finally:
-                with ModeSwitch(**self.switches):
+                with self:
                     generator.close()
 
         return switched

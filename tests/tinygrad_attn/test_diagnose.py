@@ -159,3 +159,40 @@ def test_gradients_that_add_up_to_more_than_there_is_are_told() -> None:
     x = variable([0.25, 0.125], name="x")
     told = message(lambda: (x * 1e308 + x * 1e308).sum().backward())
     assert told.startswith("the gradients that reach x add up to inf at (0,), of finite numbers: "), told
+
+
+# --- a switch as the others ------------------------------------------------------------------------------------------
+
+
+def test_it_decorates_functions_without_brackets_and_generators_step_by_step() -> None:
+    @detect_anomaly
+    def root(x: Any) -> Any:
+        return np.sqrt(x)
+
+    @detect_anomaly()
+    def roots(values: list[float]) -> Any:
+        for value in values:
+            yield np.sqrt(variable([value]))
+
+    with pytest.raises(ta.errors.NotFiniteError):
+        root(variable([-1.0]))
+    steps = roots([4.0, -1.0])
+    assert next(steps).tolist() == [2.0]
+    with np.errstate(all="ignore"):
+        assert np.isnan(np.sqrt(variable([-1.0]))).all()  # between two steps, nobody watches
+    with pytest.raises(ta.errors.NotFiniteError):
+        next(steps)
+
+
+def test_one_switch_may_be_entered_again_and_inside_itself() -> None:
+    watch, before = detect_anomaly(), np.geterr()
+    for _ in range(2):
+        with watch:
+            with watch:
+                pass
+            with pytest.raises(ta.errors.NotFiniteError):
+                np.sqrt(variable([-1.0]))
+        assert np.geterr() == before
+    with pytest.raises(KeyError), watch:
+        raise KeyError
+    assert np.geterr() == before

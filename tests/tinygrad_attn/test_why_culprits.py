@@ -147,6 +147,15 @@ def test_what_is_not_finite_is_found_inside_a_checkpoint_backward_and_forward() 
     assert "log, inside checkpoint: logarithm of a negative number" in flat(found), str(found)
 
 
+def test_the_line_of_a_checkpoint_is_shown_where_it_was_noted() -> None:
+    x = variable([0.0, -1.0])
+    with ta.detect_anomaly():
+        zero = np.sum(ta.checkpoint(ta.relu)(x))
+        infinite = np.sum(ta.checkpoint(np.sqrt)(x[:1]))
+    for loss, words in ((zero, "ta.checkpoint(ta.relu)(x)"), (infinite, "ta.checkpoint(np.sqrt)(x[:1])")):
+        assert words in flat(why(x, loss)), str(why(x, loss))
+
+
 # --- no claim without evidence ---------------------------------------------------------------------------------------
 
 

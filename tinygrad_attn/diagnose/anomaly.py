@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from typing import Any, overload
 
 import numpy as np
 
-from tinygrad_attn.modes import ModeSwitch
+from tinygrad_attn.modes import MODES, F, ModeSwitch
 
 
-@contextlib.contextmanager
-def detect_anomaly() -> Iterator[None]:
+class _Watch(ModeSwitch):
+    """The switch, and NumPy's own warnings off while it is on."""
+
+    def __enter__(self) -> None:
+        settings = np.seterr(all="ignore")
+        super().__enter__()
+        MODES.set(MODES.get()._replace(numpy_errors=settings))
+
+    def __exit__(self, *_: object) -> None:
+        settings = MODES.get().numpy_errors
+        super().__exit__()
+        np.seterr(**settings)
+
+
+@overload
+def detect_anomaly() -> ModeSwitch: ...
+@overload
+def detect_anomaly(function: F) -> F: ...
+def detect_anomaly(function: Any = None) -> Any:
     """Raise where the first NaN or infinity is made, forward or backward; a block or a decorator.
 
     The error names the operation, the values that it was given, and the line of your code that applied it. Inside,
     every operation notes that line and every result is looked at, which costs time; NumPy's own warnings are silent.
 
     Raises:
-        NotFiniteError: an operation made a NaN or an infinity from finite inputs, or a gradient rule from a finite
-            gradient.
+        NotFiniteError: an operation made a NaN or an infinity from finite inputs, or a gradient rule or a hook from a
+            finite gradient.
 
     >>> import tinygrad_attn as ta
     >>> x = ta.Tensor(1.0, requires_grad=True)
@@ -34,5 +50,5 @@ def detect_anomaly() -> Iterator[None]:
       rule: dx = dy / 2y
       computed at ...
     """
-    with ModeSwitch(detect_anomaly=True), np.errstate(all="ignore"):
-        yield
+    switch = _Watch(detect_anomaly=True)
+    return switch if function is None else switch(function)

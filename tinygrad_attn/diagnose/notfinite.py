@@ -140,7 +140,7 @@ def _made_forward(tensor: Tensor, place: Place) -> Cause:
     if again is not None:
         origins = forward_origins(again, place)
         if origins and origins[0].kind not in ("put in", "filled in"):
-            return replace(origins[0], inside=node.operation.name)
+            return replace(origins[0], inside=node.operation.name, source=origins[0].source or node.source)
     operation, value = node.operation, tensor._data[place]
     values = [plain(operand) for operand in node.inputs]
     elements = _elements(operation, values, place, tensor.shape)
@@ -169,8 +169,11 @@ def _made_inside(use: Use, upstream: Array, made: Array, path: tuple[str, ...]) 
     flow, inner = found
     made = made & _bad(flow.gradient(inner))
     causes = not_finite_causes(flow, inner, made) if made.any() else []
-    name = use.node.operation.name
-    return [replace(c, path=(*path, *c.path)[-STEPS:], inside=c.inside or name) for c in reversed(causes)]
+    name, line = use.node.operation.name, use.node.source
+    return [
+        replace(c, path=(*path, *c.path)[-STEPS:], inside=c.inside or name, source=c.source or line)
+        for c in reversed(causes)
+    ]
 
 
 def _made_backward(use: Use, upstream: Array, made: Array, path: tuple[str, ...]) -> list[Cause]:
