@@ -38,11 +38,11 @@ def defaults(function: ast.FunctionDef) -> list[ast.expr]:
 
 
 def untouched(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Annotations, and errors with their words."""
+    """Annotations, errors with their words, and what only guards against mistakes of ours, as zip(strict=True)."""
     for node in ast.walk(function):
         if isinstance(node, ast.AnnAssign):
             yield node.annotation
-        elif isinstance(node, ast.Raise):
+        elif isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "strict"):
             yield node
 
 

@@ -168,8 +168,9 @@ def test_N4_a_norm_that_has_no_rule_here_says_so() -> None:
     for ord in (0.5, "nuc", -1):
         with pytest.raises(ta.errors.OptionError, match="ord must be at least 1"):
             np.linalg.norm(variable(np.ones(3)), ord)
-    with pytest.raises(ta.errors.OptionError, match="None or 'fro' for matrices"):
-        np.linalg.norm(variable(np.ones((2, 2))), 2)
+    for axis in (None, (0, 1)):
+        with pytest.raises(ta.errors.OptionError, match="None or 'fro' for matrices"):
+            np.linalg.norm(variable(np.ones((2, 2))), 1, axis)
 
 
 @pytest.mark.parametrize("values", [[1.0, 1.0, 1.0], [0.0, 0.0], [5.0]], ids=str)

@@ -50,6 +50,18 @@ def test_any_chunk_gives_the_same_output_and_gradients(
         np.testing.assert_allclose(in_chunks.numpy(), whole.numpy(), atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (1, 1), (1, 5), (4, 1), (4, 5), (3, 1, 1), (3, 4, 1), (2, 1, 1, 5)])
+def test_mask_and_bias_may_have_any_axes_that_broadcast(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    extras = {"mask": rng.random(shape) < 0.7, "bias": rng.standard_normal(shape)}
+    for name, extra in extras.items():
+        whole, in_chunks = (
+            scaled_dot_product_attention(*operands(0, 4, 5, heads=3), **{name: extra}, chunk=chunk)
+            for chunk in (None, 3)
+        )
+        np.testing.assert_allclose(in_chunks.numpy(), whole.numpy(), atol=1e-12)
+
+
 def test_uniform_scores_average_the_past() -> None:
     """Case A5: Q = K = 0, V = [2, 10, 50]."""
     zeros, value = np.zeros((3, 1)), ta.Tensor([[2.0], [10.0], [50.0]], dtype=np.float64, requires_grad=True)

@@ -164,6 +164,11 @@ def test_what_is_cut_and_joined_again_is_the_identity_forwards_and_backwards(dat
     np.testing.assert_array_equal(ta.gradients(again, x, upstream).numpy(), upstream)
 
 
+def test_what_is_inserted_into_whole_numbers_keeps_its_gradient() -> None:
+    x = Tensor([0.5], requires_grad=True)
+    assert ta.gradients(np.sum(np.insert(np.arange(3), 1, x)), x).tolist() == [1.0]
+
+
 def test_unstack_undoes_stack() -> None:
     x = Tensor(values(2, 3), requires_grad=True)
     np.testing.assert_array_equal(np.stack(ta.unstack(x, axis=1), 1).numpy(), x.numpy())
