@@ -48,6 +48,19 @@ def failure(
     return ShapeError(f"{operation.name}: {reason or error}\n{operands(operation, inputs)}")
 
 
+def plain_failure(name: str, values: Sequence[Any], error: Exception) -> Exception:
+    """The typed error in place of NumPy's, for a function that answers with plain values; else NumPy's own."""
+    if isinstance(error, AxisError):
+        return AxisRangeError(f"{name}: {error}\n  given shape {np.shape(values[0])}")
+    if "could not be broadcast" in str(error):
+        shapes = [np.shape(value) for value in values]
+        return ShapeError(f"{name}: {broadcast_clash(*shapes) or error}\n  given {', '.join(map(str, shapes))}")
+    if str(error).startswith("ufunc"):
+        kinds = ", ".join(str(value.dtype) if hasattr(value, "dtype") else type(value).__name__ for value in values)
+        return DtypeError(f"{name}: these cannot be put together\n  expected numbers, given {kinds}")
+    return error
+
+
 def check_result(operation: Operation, result: Any) -> None:
     """Raise unless a forward formula has returned its result, one array; if fused, a pair of it and what is saved.
 

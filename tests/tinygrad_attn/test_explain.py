@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import tinygrad_attn as ta
 from tinygrad_attn import explain
+from tinygrad_attn.errors import AxisRangeError, DtypeError, ShapeError
 
 shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
@@ -73,3 +76,18 @@ def test_every_error_of_numpy_becomes_one_of_ours_and_stays_catchable_as_itself(
 
 def test_the_users_line_is_outside_the_package() -> None:
     assert __file__ in explain.user_line()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda t: t == np.ones(3), ShapeError, r"equal: .* 2 ≠ 3 on axis -1.*\n.*\n  given \(2,\), \(3,\)"),
+        (lambda t: t < "a", DtypeError, "less: these cannot be put together\n  expected numbers, given float64, str"),
+        (lambda t: t == "a", DtypeError, "equal: .*\n  expected numbers, given float64, str"),
+        (lambda t: t.argmax(axis=1), AxisRangeError, r"argmax: axis 1 is out of bounds.*\n  given shape \(2,\)"),
+    ],
+)  # fmt: skip
+def test_functions_that_answer_in_plain_values_name_what_does_not_fit(call: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        call(ta.Tensor(np.ones(2)))
+    assert (ta.Tensor(np.ones(2)) == None).tolist() == [False, False]  # noqa: E711 (what NumPy answers)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_attn import explain
 from tinygrad_attn.errors import GradientError
 from tinygrad_attn.modes import is_grad_enabled
 from tinygrad_attn.registry import IMPLEMENTATIONS
@@ -51,7 +52,11 @@ def _plainly(value: Any) -> Any:
 def _on_plain_values(function: Callable[..., Any]) -> Callable[..., Any]:
     def called_plainly(*args: Any, **kwargs: Any) -> Any:
         _refuse_weights(function, kwargs)
-        return function(*map(_plainly, args), **{name: _plainly(value) for name, value in kwargs.items()})
+        values = [_plainly(value) for value in args]
+        try:
+            return function(*values, **{name: _plainly(value) for name, value in kwargs.items()})
+        except (ValueError, IndexError, TypeError) as error:
+            raise explain.plain_failure(function.__name__, values, error) from None
 
     called_plainly.__name__ = function.__name__
     return called_plainly
