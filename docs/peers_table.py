@@ -104,10 +104,12 @@ MYGRAD_SAME = words("""
 """)
 
 MYGRAD_OTHER: Table = {
+    "no_autodiff": "ta.no_grad",
+    "execute_op, operation_base.Operation": "ta.op",
     "add_sequence(a, b, c)": "a + b + c",
     "multiply_sequence(a, b, c)": "a * b * c",
     "multi_matmul([a, b, c])": "np.linalg.multi_dot([a, b, c])",
-    "sliding_window_view": "ta.windows",
+    "sliding_window_view": "np.lib.stride_tricks.sliding_window_view, ta.windows",
     "sec(t), csc(t), cot(t)": "1 / np.cos(t), 1 / np.sin(t), 1 / np.tan(t)",
     "sech(t), csch(t), coth(t)": "1 / np.cosh(t), 1 / np.sinh(t), 1 / np.tanh(t)",
     "arcsec(t), arccsc(t), arccot(t)": "np.arccos(1 / t), np.arcsin(1 / t), np.arctan(1 / t)",
@@ -180,9 +182,9 @@ MISSING: Table = {
 
 # Names of NumPy, and transforms, that take no Tensor yet; the tests take them either way.
 NOT_YET = words("""
-    angle conj conjugate deg2rad degrees fabs fft.fft fft.fft2 fft.fftn fft.fftshift fft.ifft fft.ifft2 fft.ifftn
-    fft.ifftshift fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn fmax fmin imag linalg.eig logaddexp2
-    nan_to_num rad2deg radians real real_if_close sinc holomorphic_grad
+    angle conj conjugate fft.fft fft.fft2 fft.fftn fft.fftshift fft.ifft fft.ifft2 fft.ifftn fft.ifftshift
+    fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn imag linalg.eig real real_if_close
+    holomorphic_grad
 """)
 
 HEAD = """# Where a feature of another engine is found here
