@@ -191,5 +191,6 @@ def test_decay_spares_biases_norms_embeddings_and_what_is_tied_to_them():
 def test_decay_groups_are_never_empty():
     assert [g["weight_decay"] for g in optim.decay_groups(nn.LayerNorm(2), 0.1)] == [0.0]
     assert [g["weight_decay"] for g in optim.decay_groups(nn.Linear(2, 2, bias=False), 0.1)] == [0.1]
-    with pytest.raises(OptionError):
-        optim.decay_groups(nn.Linear(2, 2), -0.1)
+    for weight_decay in (-0.1, math.nan, "0.1", None):
+        with pytest.raises(OptionError, match="weight_decay"):
+            optim.decay_groups(nn.Linear(2, 2), weight_decay)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -147,6 +148,15 @@ def test_a_checkpoint_that_cannot_be_kept_is_refused_before_the_training(run: Ru
         assert told.out == ""
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
+def test_what_is_no_file_is_refused_before_the_training(run: Run) -> None:
+    require("safetensors")
+    os.mkfifo("pipe")
+    told = run("train", "--task", "copy", "--steps", "100000", "--checkpoint", "pipe", "--overwrite")
+    assert_one_line(told, "pipe is a device or a pipe")
+    assert told.out == ""
+
+
 def test_a_loss_that_is_not_finite_leaves_the_good_checkpoint(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     require("safetensors")
     run("train", "--task", "copy", "--steps", "2", "--checkpoint", "m.safetensors")
@@ -159,7 +169,11 @@ def test_a_loss_that_is_not_finite_leaves_the_good_checkpoint(run: Run, monkeypa
 def test_predict_says_how_poor_a_poor_model_is(run: Run) -> None:
     require("safetensors")
     run("train", "--task", "copy", "--steps", "1")
-    assert re.search(r"note: this model got \d+ of 500 held-out examples right", run("predict", "abc").err)
+    said = re.search(r"note: this model got \d+ of 500 held-out examples right; .*`(.*)`", run("predict", "abc").err)
+    assert said and said[1] == "tinygrad-attn train --resume --steps N"
+    assert run(*said[1].replace("N", "2").split()[1:]).code == 0
+    run("train", "--task", "copy", "--steps", "1", "--checkpoint", "mine.safetensors")
+    assert "--resume --checkpoint mine.safetensors" in run("predict", "abc", "--checkpoint", "mine.safetensors").err
     trainer = load_training(last_training())
     trainer.history.held_out = {"": (450, 500)}
     save_training(trainer, last_training())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tinygrad_attn.errors import OptionError
+from tinygrad_attn.settings import is_number
 
 if TYPE_CHECKING:
     from tinygrad_attn.nn import Module
@@ -31,8 +32,8 @@ def decay_groups(model: Module, weight_decay: float) -> list[dict[str, Any]]:
       1 parameters: lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.1
       4 parameters: lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.0
     """
-    if not weight_decay >= 0.0:
-        raise OptionError(f"weight_decay must not be negative\n  given {weight_decay}")
+    if not is_number(weight_decay) or not weight_decay >= 0.0:
+        raise OptionError(f"weight_decay must be a number that is not negative\n  given {weight_decay!r}")
     parameters = list(model.parameters())
     spared = {id(parameter) for parameter in parameters if parameter.ndim < 2}
     for module in model.modules():

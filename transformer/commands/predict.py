@@ -7,6 +7,7 @@ from argparse import Namespace
 
 from tinygrad_attn.errors import CheckpointError, VocabularyError
 from transformer.checkpoint import last_training, load_training, total_score
+from transformer.commands.train import resuming
 from transformer.lessons.dates import readable_text, say_flaw
 from transformer.lessons.decoder_loop import run_decoder_loop
 from transformer.lessons.terminal import has_colours, loop_table
@@ -30,7 +31,7 @@ def run(arguments: Namespace) -> int:
     if score.total and score.accuracy < TRUSTED:
         print(
             f"note: this model got {score.right} of {score.total} held-out examples right; more training "
-            "(`tinygrad-attn train --resume --steps N`) gives a better one",
+            f"(`{resuming(arguments.checkpoint or last_training())} --steps N`) gives a better one",
             file=sys.stderr,
         )
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import shlex
 from argparse import Namespace
 from pathlib import Path
 
@@ -60,11 +61,20 @@ def prepare_place(path: Path, *, replace: bool) -> None:
         raise CheckpointError(f"there is no folder {path.parent}: make it first, or name another with --checkpoint")
     if path.is_dir():
         raise CheckpointError(f"--checkpoint: {path} is a folder; add the name of a file")
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"--checkpoint: {path} is a device or a pipe; name a file")
     if path.exists() and not replace:
         raise CheckpointError(
             f"{path} exists and would be replaced: --resume goes on with it, --overwrite begins anew in its place, "
             "and --checkpoint FILE keeps this training elsewhere"
         )
+
+
+def resuming(path: Path) -> str:
+    """The command that goes on with the training kept there."""
+    return "tinygrad-attn train --resume" + (
+        "" if path == last_training() else f" --checkpoint {shlex.quote(str(path))}"
+    )
 
 
 def _resumed(path: Path, arguments: Namespace) -> Trainer:
@@ -128,7 +138,7 @@ def train_and_keep(trainer: Trainer, path: Path | None) -> None:
         raise KeyboardInterrupt("nothing was kept" if kept is None else f"{path} holds step {kept}") from None
     if ending == "stopped" and path is not None:
         save_training(trainer, path)
-        raise KeyboardInterrupt(f"step {trainer.step} is kept in {path}; `train --resume` goes on from there")
+        raise KeyboardInterrupt(f"step {trainer.step} is kept in {path}; `{resuming(path)}` goes on from there")
     if ending == "stopped":
         raise KeyboardInterrupt("nothing was kept")
 
