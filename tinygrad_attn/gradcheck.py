@@ -204,7 +204,7 @@ def _prepare(
         if parameter.dtype != np.float64:
             raise CheckError(
                 f"gradcheck: {name} is {parameter.dtype}; differences of such numbers are mostly rounding error\n"
-                "  make the module after ta.set_default_dtype(np.float64)"
+                "  call module.to(np.float64) first"
             )
         array = plain(parameter)
         variables.append(Variable(name, array, _mask(exclude.get(name, False), array, name), parameter))

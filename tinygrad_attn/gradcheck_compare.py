@@ -191,7 +191,7 @@ class Check:
                 raise CheckError(
                     f"gradcheck: {self.subject} computes in {tensor.dtype} at {made}; differences need float64\n"
                     "  look for float32 constants, parameters or conversions on the way;\n"
-                    "  modules are made in float64 after ta.set_default_dtype(np.float64)"
+                    "  a module computes in float64 after module.to(np.float64)"
                 )
         if any(np.isnan(plain(output)).any() for output in outputs):
             raise CheckError(f"gradcheck: {self.subject} returns NaN here; detect_anomaly() names where it arises")

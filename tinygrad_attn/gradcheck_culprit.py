@@ -53,8 +53,8 @@ def culprit(check: Check, function: FlatFunction, variables: list[Variable], fou
     doubt = f"\n    (not judged: {'; '.join(dict.fromkeys(unjudged))})" if unjudged else ""
     return "", (
         f"no operation in it is wrong by itself{doubt}\n"
-        "    does a value leave the graph on the way (numpy(), detach()),\n"
-        "    or is a gradient overwritten where a value is used twice?"
+        "    does a value leave the graph on the way (numpy(), detach()), does a hook\n"
+        "    change a gradient, or is one overwritten where a value is used twice?"
     )
 
 
