@@ -182,7 +182,7 @@ def test_each_extra_brings_what_it_is_named_for(pyproject: dict[str, Any]) -> No
         "scipy": {"scipy"},
         "mpi": {"mpi4py", "mpich"},
         "bench": peers,
-        "parity": peers,
+        "parity": peers | {"transformers"},
         "test": {"pytest", "hypothesis", "pytest-cov", "playwright"},
         "mutation": {"cosmic-ray"},
         "dev": {"ruff", "mypy", "import-linter", "build"},

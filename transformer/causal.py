@@ -42,6 +42,7 @@ class CausalLM(nn.Module):
         self.embedding = InputEmbedding(
             *(config.vocab, config.d_model, config.max_length),
             positions=config.positions,
+            scaled=config.scale_embeddings,
             dropout=config.dropout,
             rng=rng,
         )

@@ -77,6 +77,13 @@ examples:
   tinygrad-attn backward self --out backward.html
 
 The same examples as for `tinygrad-attn graph`. The folder of FILE must exist.""",
+    "attention": """\
+examples:
+  tinygrad-attn attention "The animal was too tired." --model bert --word tired
+  tinygrad-attn attention "I am good" --model gpt2 --layer 5 --out good.png
+
+DIR is a folder with a published BERT or GPT-2: config.json, model.safetensors
+and the vocabulary. Nothing is downloaded.""",
     "exercise": """\
 examples:
   tinygrad-attn exercise
@@ -185,6 +192,14 @@ def parser() -> argparse.ArgumentParser:
     backward.add_argument(
         "--out", metavar="FILE", type=Path, help="a page (.html) or text (.txt); prints it if left out"
     )
+
+    attention = _command(commands, "attention", "show where the heads of a published model look")
+    attention.add_argument("text", metavar="TEXT", help="what the model reads")
+    attention.add_argument("--model", metavar="DIR", type=_folder, required=True, help="folder of a BERT or a GPT-2")
+    attention.add_argument("--word", metavar="WORD", help="also say where this word looks, layer by layer")
+    attention.add_argument("--layer", metavar="N", type=_count, help="which one to draw, from 1 (the last)")
+    attention.add_argument("--head", metavar="N", type=_count, help="which one to draw, from 1 (all of them)")
+    attention.add_argument("--out", metavar="FILE", type=Path, default=Path("attention.svg"), help="(%(default)s)")
 
     exercise = _command(commands, "exercise", "write a gradient yourself and see the smallest input where it fails")
     exercise.add_argument("name", nargs="?", metavar="NAME", help="which one (lists them all)")

@@ -126,6 +126,7 @@ class CausalConfig(Config):
         layers: depth.
         d_model, num_heads, d_ff, dropout, norm_first, activation, positions, max_length: as in `TransformerConfig`.
         tie_embeddings: the embedding is also the map from vectors to logits.
+        scale_embeddings: multiply tokens by √d_model before positions are added, as the paper does and GPT-2 does not.
     Raises:
         OptionError: a field with an impossible value.
     """
@@ -141,6 +142,36 @@ class CausalConfig(Config):
     positions: str = "learned"
     max_length: int = 512
     tie_embeddings: bool = True
+    scale_embeddings: bool = True
+
+    def _sizes(self) -> tuple[int, int]:
+        return self.d_model, self.num_heads
+
+
+@dataclass(frozen=True)
+class BertConfig(Config):
+    """Sizes and choices of an encoder that reads a sentence, or two, in both directions.
+
+    Args:
+        vocab: how many tokens there are.
+        layers: depth.
+        d_model, num_heads, d_ff, dropout, activation, max_length: as in `TransformerConfig`.
+        segments: how many kinds of tokens are told apart; two in BERT, first and second sentence.
+        norm_eps: what layer norms add to the variance.
+    Raises:
+        OptionError: a field with an impossible value.
+    """
+
+    vocab: int
+    d_model: int = 64
+    num_heads: int = 4
+    d_ff: int = 256
+    layers: int = 2
+    dropout: float = 0.1
+    activation: str = "gelu"
+    max_length: int = 512
+    segments: int = 2
+    norm_eps: float = 1e-12
 
     def _sizes(self) -> tuple[int, int]:
         return self.d_model, self.num_heads

@@ -27,6 +27,7 @@ class InputEmbedding(nn.Module):
         d_model: length of a token's vector.
         max_length: longest sequence.
         positions: "sinusoidal" or "learned".
+        scaled: multiply by √d_model, as the paper does; GPT-2 does not.
         dropout: probability of dropping a number of the sum, in training.
         rng: draws the first values; the shared generator if left out.
     Source:
@@ -41,6 +42,7 @@ class InputEmbedding(nn.Module):
         max_length: int,
         *,
         positions: str = "sinusoidal",
+        scaled: bool = True,
         dropout: float = 0.0,
         rng: np.random.Generator | None = None,
     ) -> None:
@@ -54,7 +56,7 @@ class InputEmbedding(nn.Module):
             else LearnedPositions(d_model, max_length, rng=rng)
         )
         self.dropout = nn.Dropout(dropout)
-        self.scale = math.sqrt(d_model)
+        self.scale = math.sqrt(d_model) if scaled else 1.0
 
     def forward(self, ids: NDArray[np.int64], *, offset: int = 0, real: Mask | None = None) -> Any:
         """The vectors of a batch of tokens.

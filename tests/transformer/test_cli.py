@@ -13,7 +13,7 @@ from tests.conftest import require
 from tests.transformer.told import Run, assert_fits, assert_one_line
 from tinygrad_attn.domain import reals
 
-COMMANDS = ["lesson", "train", "predict", "graph", "backward", "exercise", "gradcheck"]
+COMMANDS = ["lesson", "train", "predict", "graph", "backward", "attention", "exercise", "gradcheck"]
 
 
 # --- help --------------------------------------------------------------------------------------------------------
