@@ -78,9 +78,9 @@ class MultiHeadAttention(nn.Module):
         Args:
             query: (batch, query_len, d_model), who asks.
             memory: (batch, key_len, d_model), who is asked, if not the same sequence.
-            mask: boolean, True = may attend, broadcastable to (batch, heads, query_len, key_len). One mask per item is
-                (batch, 1, query_len, key_len): with three axes the first one is the heads, and is refused where it
-                could as well be the batch.
+            mask: boolean, True = may attend, broadcastable to (batch, heads, query_len, key_len). Two axes are
+                (query_len, key_len); which keys of each item are real is (batch, 1, 1, key_len), as `padding_mask` says
+                it. With three axes the first one is the heads, and is refused where it could as well be the batch.
             bias: numbers added to the scores, with the axes of a mask; may require a gradient.
             causal: hide later tokens; the queries are the last of the keys, as they are with a cache.
             cache: keys and values from earlier calls. Self-attention adds the new tokens'; cross-attention computes the

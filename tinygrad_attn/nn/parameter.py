@@ -46,5 +46,9 @@ class Parameter(Tensor):
 
     def convert(self, dtype: np.dtype[Any]) -> None:
         """Change the dtype in place, the gradient's too; `Module.to` does this for all of a model."""
-        self._data, self._memory = self._data.astype(dtype), None
+        if dtype == self.dtype:
+            return
+        self._data = self._data.astype(dtype)
+        self._changeable().move_to(self._data)
+        self.bump_version()  # a graph recorded before would find other values here
         self.grad = None if self.grad is None else self.grad.astype(dtype)

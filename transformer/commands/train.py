@@ -72,9 +72,8 @@ def prepare_place(path: Path, *, replace: bool) -> None:
 
 def resuming(path: Path) -> str:
     """The command that goes on with the training kept there."""
-    return "tinygrad-attn train --resume" + (
-        "" if path == last_training() else f" --checkpoint {shlex.quote(str(path))}"
-    )
+    place = "" if path == last_training() else f" --checkpoint {shlex.quote(str(path))}"
+    return f"tinygrad-attn train --resume{place}"
 
 
 def _resumed(path: Path, arguments: Namespace) -> Trainer:

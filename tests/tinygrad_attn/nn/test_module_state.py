@@ -218,3 +218,18 @@ def test_a_model_can_be_frozen_and_thawed():
     assert model.requires_grad_(False) is model and model.num_parameters() == 0
     assert not model(IDS).requires_grad
     assert model.requires_grad_().num_parameters() == Model().num_parameters()
+
+
+def test_converting_between_forward_and_backward_is_noticed():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    loss = model(np.ones((1, 2), np.float32)).sum()
+    model.to(np.float64)
+    with pytest.raises(MutatedError):
+        loss.backward()
+
+
+def test_converting_to_the_dtype_that_is_there_touches_nothing():
+    model = nn.Linear(2, 1)
+    values, version = model.weight.data, model.weight.version
+    model.to(np.float32)
+    assert model.weight.data is values and model.weight.version == version
