@@ -127,6 +127,26 @@ def test_focal_loss_of_a_certain_right_answer_is_0_with_no_gradient() -> None:
     np.testing.assert_array_equal(x.grad, [[0.0, 0.0]])
 
 
+ON_LISTS: dict[str, tuple[Function, tuple[Any, ...]]] = {
+    **{f.__name__: (f, ([0.5, -1.0],)) for f in (ta.selu, ta.celu, ta.hardtanh, ta.mish, ta.quick_gelu, ta.glu)},
+    **{f.__name__: (f, ([0.5, 0.2], [1.0, 0.0])) for f in (ta.l1_loss, ta.huber_loss, ta.smooth_l1_loss, ta.bce_loss)},
+    "margin_ranking_loss": (ta.margin_ranking_loss, ([0.5, 0.2], [1.0, 0.0], [1.0, -1.0])),
+    "multi_margin_loss": (ta.multi_margin_loss, ([[0.5, 0.2]], [1])),
+    "focal_loss": (ta.focal_loss, ([[0.5, 0.2]], [1])),
+    "max_pool": (lambda x: ta.max_pool(x, 2), ([[0.5, 0.2], [1.0, 0.0]],)),
+    "avg_pool": (lambda x: ta.avg_pool(x, 2), ([[0.5, 0.2], [1.0, 0.0]],)),
+    "batch_norm": (ta.batch_norm, ([[0.5, 0.2], [1.0, 0.0]],)),
+}
+
+
+@pytest.mark.parametrize(("f", "lists"), ON_LISTS.values(), ids=ON_LISTS)
+def test_lists_of_numbers_are_arrays_of_the_default_dtype(f: Function, lists: Any) -> None:
+    out = np.asarray(f(*lists))
+    arrays = [np.array(x, np.float32 if np.array(x).dtype.kind == "f" else None) for x in lists]
+    assert out.dtype == np.float32
+    np.testing.assert_array_equal(out, f(*arrays))
+
+
 REFUSED: dict[str, tuple[Any, type[Exception]]] = {
     "two shapes": (lambda: ta.l1_loss(np.ones(3), np.ones((3, 1))), ShapeError),
     "δ = 0": (lambda: ta.huber_loss(X, Y, delta=0.0), OptionError),

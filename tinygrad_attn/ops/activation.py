@@ -11,6 +11,7 @@ from tinygrad_attn.domain import one_of, reals
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.choose import keep_where
 from tinygrad_attn.ops.erf import erfc
+from tinygrad_attn.tensor import as_array
 
 
 @op(elementwise=True, domain=reals(avoid=(0.0,)))
@@ -202,7 +203,7 @@ def celu(x: Any, *, alpha: float = 1.0) -> Any:
     Source:
         Barron (2017), arXiv:1704.07483.
     """
-    return alpha * elu(x / alpha)
+    return alpha * elu(as_array(x) / alpha)
 
 
 def hardtanh(x: Any, *, min: float = -1.0, max: float = 1.0) -> Any:
@@ -210,7 +211,7 @@ def hardtanh(x: Any, *, min: float = -1.0, max: float = 1.0) -> Any:
 
     y = min(max(x, −1), 1)
     """
-    return np.clip(x, min, max)
+    return np.clip(as_array(x), min, max)
 
 
 def mish(x: Any) -> Any:
@@ -221,6 +222,7 @@ def mish(x: Any) -> Any:
     Source:
         Misra (2019), arXiv:1908.08681.
     """
+    x = as_array(x)
     return x * np.tanh(softplus(x))
 
 
@@ -232,6 +234,7 @@ def quick_gelu(x: Any) -> Any:
     Source:
         Hendrycks and Gimpel (2016), arXiv:1606.08415, §2.
     """
+    x = as_array(x)
     return x * sigmoid(1.702 * x)
 
 
@@ -246,7 +249,7 @@ def glu(x: Any, *, axis: int = -1) -> Any:
     Source:
         Dauphin, Fan, Auli and Grangier (2016), arXiv:1612.08083, §2.
     """
-    passing, gate = np.split(x, 2, axis=axis)
+    passing, gate = np.split(as_array(x), 2, axis=axis)
     return passing * sigmoid(gate)
 
 

@@ -16,7 +16,7 @@ from tinygrad_attn.ops.loss import (
     wanted_weights,
 )
 from tinygrad_attn.ops.softmax import log_softmax
-from tinygrad_attn.tensor import plain
+from tinygrad_attn.tensor import as_array, plain
 
 # --- distances ---------------------------------------------------------------------------------------------------
 
@@ -37,6 +37,7 @@ def l1_loss(prediction: Any, target: Any, *, reduction: str = "mean") -> Any:
     1.5
     """
     check_options("l1_loss", reduction)
+    prediction, target = as_array(prediction), as_array(target)
     check_same_shape("l1_loss", prediction=prediction, target=target)
     return _reduced(np.absolute(prediction - target), reduction)
 
@@ -59,6 +60,7 @@ def huber_loss(prediction: Any, target: Any, *, delta: float = 1.0, reduction: s
     [0.125, 2.5]
     """
     check_options("huber_loss", reduction)
+    prediction, target = as_array(prediction), as_array(target)
     check_same_shape("huber_loss", prediction=prediction, target=target)
     if not delta > 0:
         raise OptionError(f"huber_loss: delta must be positive\n  given {delta}")
@@ -103,6 +105,7 @@ def bce_loss(probability: Any, target: Any, *, reduction: str = "mean") -> Any:
     0.6931
     """
     check_options("bce_loss", reduction)
+    probability, target = as_array(probability), as_array(target)
     check_same_shape("bce_loss", probability=probability, target=target)
     yes = np.where(np.equal(target, 0), 0.0, target * np.log(np.where(np.equal(target, 0), 1.0, probability)))
     no = np.where(np.equal(target, 1), 0.0, (1.0 - target) * np.log1p(-np.where(np.equal(target, 1), 0.0, probability)))
@@ -161,6 +164,7 @@ def margin_ranking_loss(first: Any, second: Any, target: Any, *, margin: float =
     2.5
     """
     check_options("margin_ranking_loss", reduction)
+    first, second, target = as_array(first), as_array(second), as_array(target)
     check_same_shape("margin_ranking_loss", first=first, second=second)
     return _reduced(relu(margin - target * (first - second)), reduction)
 
@@ -189,7 +193,7 @@ def multi_margin_loss(scores: Any, target: Any, *, margin: float = 1.0, p: int =
     check_options("multi_margin_loss", reduction)
     if p not in (1, 2):
         raise OptionError(f"multi_margin_loss: p must be 1 or 2\n  given {p}")
-    target = np.asarray(plain(target))
+    scores, target = as_array(scores), np.asarray(plain(target))
     counted_places("multi_margin_loss", scores.shape, target, None)
     own = np.expand_dims(target, -1)  # (..., 1)
     short = relu(margin - np.take_along_axis(scores, own, axis=-1) + scores)  # (..., classes)

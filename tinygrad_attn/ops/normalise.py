@@ -10,6 +10,7 @@ from tinygrad_attn.domain import Chooser
 from tinygrad_attn.explain import broadcast_clash
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.reduce import centred
+from tinygrad_attn.tensor import as_array
 
 
 def layer_norm_definition(x: Any, gain: Any, bias: Any, *, eps: float = 1e-5) -> Any:
@@ -147,6 +148,7 @@ def batch_norm(
     >>> batch_norm(np.array([[1.0, 10.0], [3.0, 30.0]]), eps=0.0).tolist()
     [[-1.0, -1.0], [1.0, 1.0]]
     """
+    x = as_array(x)
     axes = all_but_channels(x.ndim)
     from_mean = centred(x, axes) if mean is None else x - _by_channel(mean, x.ndim)
     variance = np.mean(np.square(from_mean), axis=axes) if variance is None else variance

@@ -11,6 +11,7 @@ import numpy as np
 from tinygrad_attn.domain import Shape
 from tinygrad_attn.errors import OptionError
 from tinygrad_attn.ops.windows import whole, windows
+from tinygrad_attn.tensor import as_array
 
 Steps = int | Sequence[int]
 
@@ -36,6 +37,7 @@ def max_pool(
     >>> max_pool(np.array([[1.0, 5.0, 2.0, 0.0], [3.0, 4.0, 7.0, 6.0]]), 2).tolist()
     [[5.0, 7.0]]
     """
+    x = as_array(x)
     size, stride, borders = _window("max_pool", x, size, stride, padding, axes)
     padded = np.pad(x, borders, constant_values=-math.inf) if borders else x
     seen = windows(padded, size=size, stride=stride, dilation=dilation)  # (..., *out, *size)
@@ -65,6 +67,7 @@ def avg_pool(
     >>> avg_pool(np.array([[1.0, 5.0, 2.0, 0.0], [3.0, 3.0, 7.0, 3.0]]), 2).tolist()
     [[3.0, 3.0]]
     """
+    x = as_array(x)
     size, stride, borders = _window("avg_pool", x, size, stride, padding, axes)
     seen = windows(np.pad(x, borders) if borders else x, size=size, stride=stride)  # (..., *out, *size)
     if count_include_pad or not borders:
