@@ -45,6 +45,8 @@ class MutationRun:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Measure which tests reach which functions, then try the mutants of each file."""
+        if session.testsfailed:
+            raise session.Interrupted("some tests could not be collected")
         for path in self.paths:
             live_functions(path)  # found once here, not in every fork
         baseline = forked(lambda: measured(session, self.paths), limit=3600)
