@@ -37,7 +37,7 @@ HIPS_OTHER: Table = {
     "numpy.array([a, b])": "np.stack([a, b])",
     "numpy.full(shape, t)": "np.broadcast_to(t, shape)",
     "numpy.make_diagonal(t)": "t[..., None] * np.eye(n)",
-    "numpy.linalg.norm(t, 'nuc')": "np.sum(np.linalg.svdvals(t))",
+    "numpy.linalg.norm(t, 'nuc')": "np.linalg.matrix_norm(t, ord='nuc')",
 }
 
 HIPS_SPECIAL = words("""

@@ -172,7 +172,7 @@ COMPOSED: dict[str, tuple[Function, Arrays]] = {
     "linalg.slogdet": (lambda n, a: n.linalg.slogdet(a)[1], [POSITIVE_DEFINITE]),
     "linalg.svd": (lambda n, a: n.linalg.svd(a, full_matrices=False)[1], [A]),
     "linalg.norm, 'nuc'": (
-        lambda n, a: n.sum(n.linalg.svdvals(a)) if n is np else n.linalg.norm(a, "nuc"),
+        lambda n, a: n.linalg.matrix_norm(a, ord="nuc") if n is np else n.linalg.norm(a, "nuc"),
         [A],
     ),
     "partition": (lambda n, v: n.partition(v, 1), [V]),

@@ -51,7 +51,11 @@ def windows(x: Any, *, size: Sequence[int], stride: int | Sequence[int] = 1, dil
     >>> windows(np.arange(5), size=(2,), stride=2).tolist()
     [[0, 1], [2, 3]]
     """
-    size = whole("windows", "size", size, len(tuple(size)))
+    if not isinstance(size, Sequence):
+        raise OptionError(
+            f"windows: size must hold a number for each spatial axis\n  given {size!r}; write (3,) for one axis"
+        )
+    size = whole("windows", "size", size, len(size))
     stride, dilation = steps("windows", stride, dilation, len(size))
     number_of_windows("windows", x.shape, size, stride, dilation)  # raises where there is none
     extent = tuple(d * (k - 1) + 1 for d, k in zip(dilation, size, strict=True))

@@ -145,6 +145,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         "smaller than stride",
     ),
     "nothing left": (lambda: ta.conv_transpose(IMAGE, np.ones((4, 2, 1, 1)), padding=3), ShapeError, "nothing is left"),
+    "a size for an unknown number of axes": (lambda: ta.windows(IMAGE, size=3), OptionError, "each spatial axis"),
     "a pool of padding alone": (lambda: ta.max_pool(IMAGE, 2, padding=2), OptionError, "half the size"),
     "a pool that does not fit": (lambda: ta.avg_pool(IMAGE, 6), ShapeError, "does not fit"),
     "other windows than fit": (lambda: ta.overlap_add(np.ones((2, 3)), shape=(9,)), ShapeError, "windows"),
