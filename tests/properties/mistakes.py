@@ -109,6 +109,18 @@ def shifted_part(g: Any, out: Any, *arrays: Any, index: int, axis: int) -> Any:
     return np.roll(g, -start - 1, axis)[tuple(slice(0, side) for side in arrays[index].shape)]
 
 
+def windows_overwritten(g: Any, out: Any, x: Any, *, size: Any, stride: int, dilation: int) -> Any:
+    gradient = np.zeros_like(x)
+    for start in range(len(g)):
+        gradient[start : start + size[0]] = g[start]
+    return gradient
+
+
+def flipped(right: Rule) -> Rule:
+    """A rule whose answer lies backwards along the last axis."""
+    return lambda *values, **options: right(*values, **options)[..., ::-1]
+
+
 def all_ties(g: Any, out: Any, x: Any, *, axis: Any, keepdims: bool) -> Any:
     return np.expand_dims(g, axis) * (x == np.expand_dims(out, axis))
 
@@ -192,6 +204,9 @@ PRIMITIVE = [
     rule("every input gets all of it", ta.logsumexp, "x", lambda g, out, x, **_: g * np.ones(x.shape), X23),
     rule("a place read twice is overwritten", ta.getitem, "x", overwritten, reals(4), index=np.array([1, 1, 3])),
     rule("a row read twice is overwritten", ta.embedding, "weight", rows_overwritten, reals(4, 2), np.array([2, 0, 2])),
+    rule("an element of two windows is overwritten", ta.windows, "x", windows_overwritten, reals(5), size=(2,)),
+    rule("the filter is flipped", ta.conv, "weight", flipped(ta.conv.rules["weight"]), reals(1, 2, 5), reals(1, 2, 3)),
+    rule("the image is flipped", ta.conv, "x", flipped(ta.conv.rules["x"]), reals(1, 2, 5), reals(1, 2, 3)),
     rule("1 of 100 elements is wrong by 1 %", ta.square, "x", one_element_wrong, reals(10, 10)),
     rule("the second derivative is cut off", ta.exp, "x", lambda g, out, x: g * np.asarray(out), X23, order=2),
     rule(
