@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,18 +21,21 @@ pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is:Deprecatio
 
 Pair = tuple[Callable[..., Any], Callable[..., Any]]
 
-UNARY: list[Pair] = [
-    (np.sin, torch.sin),
-    (np.tanh, torch.tanh),
-    (lambda x: np.exp(0.3 * x), lambda x: torch.exp(0.3 * x)),
-    (lambda x: x * x, lambda x: x * x),
-    (lambda x: x.mean(), lambda x: x.mean()),
+ALONG_AN_AXIS: list[Pair] = [
     (lambda x: ta.softmax(x), lambda x: torch.softmax(x, -1)),
     (lambda x: np.cumsum(x, axis=0), lambda x: torch.cumsum(x, 0)),
     (lambda x: x.sum(axis=0), lambda x: x.sum(0)),
     (lambda x: x[::-1], lambda x: torch.flip(x, (0,))),
     (lambda x: x[1:], lambda x: x[1:]),
     (lambda x: x[[0, 1, 0]], lambda x: x[[0, 1, 0]]),
+]
+UNARY: list[Pair] = [
+    *ALONG_AN_AXIS,
+    (np.sin, torch.sin),
+    (np.tanh, torch.tanh),
+    (lambda x: np.exp(0.3 * x), lambda x: torch.exp(0.3 * x)),
+    (lambda x: x * x, lambda x: x * x),
+    (lambda x: x.mean(), lambda x: x.mean()),
     (lambda x: np.where(x > 0.0, x, 2.0 * x), lambda x: torch.where(x > 0.0, x, 2.0 * x)),
     (lambda x: x.detach() * x, lambda x: x.detach() * x),
     (lambda x: ta.checkpoint(lambda y: np.sin(y) * x)(x), lambda x: torch.sin(x) * x),
@@ -58,11 +62,11 @@ class Program(NamedTuple):
         values = flatten(arguments)
         for which, first, second in self.steps:
             a, b = values[first], values[second]
-            try:
-                one = which < len(UNARY)
-                value = UNARY[which][side](a) if one else BINARY[which - len(UNARY)][side](a, b)
-            except (ValueError, IndexError, RuntimeError):
-                value = a
+            value = a
+            if a.ndim or which >= len(ALONG_AN_AXIS):
+                with contextlib.suppress(ValueError, IndexError, RuntimeError):
+                    one = which < len(UNARY)
+                    value = UNARY[which][side](a) if one else BINARY[which - len(UNARY)][side](a, b)
             values.append(value)
         return [values[i] for i in self.outputs]
 
