@@ -39,8 +39,10 @@ def max_pool(
     """
     x = as_array(x)
     size, stride, borders = _window("max_pool", x, size, stride, padding, axes)
-    padded = np.pad(x, borders, constant_values=-math.inf) if borders else x
-    seen = windows(padded, size=size, stride=stride, dilation=dilation)  # (..., *out, *size)
+    if borders:
+        floating = x.astype(np.float64) if x.dtype.kind in "iub" else x  # there is no whole −∞
+        x = np.pad(floating, borders, constant_values=-math.inf)
+    seen = windows(x, size=size, stride=stride, dilation=dilation)  # (..., *out, *size)
     return np.max(seen, axis=_last(size))
 
 

@@ -115,6 +115,15 @@ def test_padding_never_wins_a_maximum_and_counts_in_a_mean_unless_told_otherwise
     assert_array_equal(ta.avg_pool(x, (2,), padding=1, count_include_pad=False), [[-2.0, -2.0, -2.0]])
 
 
+def test_whole_numbers_are_convolved_and_pooled_too() -> None:
+    x = np.arange(-4, 4).reshape(1, 8)
+    assert_array_equal(ta.conv(x, np.ones((1, 1, 2), int)), [[-7, -5, -3, -1, 1, 3, 5]])
+    assert_array_equal(ta.max_pool(x, (2,)), [[-3, -1, 1, 3]])
+    assert_array_equal(ta.max_pool(Tensor(x), (3,), padding=1).numpy(), [[-3, 0, 3]])
+    assert_array_equal(ta.avg_pool(x, (2,)), [[-3.5, -1.5, 0.5, 2.5]])
+    assert_array_equal(ta.avg_pool(x, (2,), padding=1, count_include_pad=False), [[-4.0, -2.5, -0.5, 1.5, 3.0]])
+
+
 def test_batch_norm_over_one_place_is_layer_norm_of_the_transposed() -> None:
     x = RNG.normal(size=(5, 3))
     assert_allclose(ta.batch_norm(x).T, ta.layer_norm(x.T, np.ones(5), np.zeros(5)), rtol=1e-12)
