@@ -61,6 +61,15 @@ def plain_failure(name: str, values: Sequence[Any], error: Exception) -> Excepti
     return error
 
 
+def no_array(dtype: Any, error: Exception) -> TinygradAttnError:
+    """The typed error where NumPy could make no array of what a Tensor was to hold."""
+    if "inhomogeneous" in str(error):
+        return ShapeError("nested lists must have one length on each level\n  given lists of several lengths; pad them")
+    if "not understood" in str(error):
+        return DtypeError(f"dtype must be one of NumPy's, such as np.float32\n  given {dtype!r}")
+    return DtypeError(f"no array of {dtype or 'numbers'} can be made of the data\n  {error}")
+
+
 def check_result(operation: Operation, result: Any) -> None:
     """Raise unless a forward formula has returned its result, one array; if fused, a pair of it and what is saved.
 

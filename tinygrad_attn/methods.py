@@ -353,7 +353,7 @@ class ArrayMethods:
 
     def astype(self, dtype: DTypeLike) -> Tensor:
         """Converted to another floating dtype; the gradient is converted back."""
-        return apply(np.ndarray.astype, self, dtype=np.dtype(dtype))
+        return apply(np.ndarray.astype, self, dtype=dtype)
 
     def exp(self) -> Tensor:
         """Exponential of each element."""

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from tinygrad_attn import explain
 from tinygrad_attn.errors import DtypeError, GradientError, InPlaceError, ShapeError
 from tinygrad_attn.graph import Node, is_tensor, sweep
 from tinygrad_attn.methods import ArrayMethods
@@ -82,10 +83,11 @@ class Tensor(ArrayMethods):
         name: str | None = None,
     ) -> None:
         if holds_tensor(data):
-            raise DtypeError(
-                "a list of Tensors would lose their gradients here\n  use ta.stack(list) or ta.concatenate(list)"
-            )
-        values = np.array(data._data if isinstance(data, Tensor) else data, dtype=dtype, copy=True)
+            raise DtypeError("a list of Tensors would lose their gradients here\n  use ta.stack or ta.concatenate")
+        try:
+            values = np.array(data._data if isinstance(data, Tensor) else data, dtype=dtype, copy=True)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise explain.no_array(dtype, error) from None
         from_python = not isinstance(data, (np.ndarray, np.generic, Tensor))
         if dtype is None and from_python and values.dtype == np.float64:
             values = values.astype(_default_dtype)

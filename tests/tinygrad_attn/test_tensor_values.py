@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 
 import tinygrad_attn as ta
 from tests.inputs import variable
+from tinygrad_attn.errors import DtypeError, ShapeError
 
 arrays = hnp.arrays(
     st.sampled_from([np.float32, np.float64, np.int64, np.bool_]),
@@ -73,9 +74,23 @@ def test_a_list_of_tensors_is_refused_since_it_would_lose_their_gradients(nested
         ta.Tensor(nested(variable(1.0)))
 
 
-def test_ragged_lists_are_refused() -> None:
-    with pytest.raises(ValueError):
-        ta.Tensor([[1.0], [1.0, 2.0]])
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: ta.Tensor([[1.0], [1.0, 2.0]]), ShapeError, "nested lists must have one length on each level"),
+        (lambda: ta.Tensor([1.0], dtype="cuda"), DtypeError, "dtype must be one of NumPy's.*\n  given 'cuda'"),
+        (
+            lambda: ta.Tensor([np.nan], dtype=int),
+            DtypeError,
+            "no array of .*int.* can be made .*\n  cannot convert",
+        ),
+        (lambda: ta.Tensor(["a"], dtype=float), DtypeError, "no array of .*float.* can be made of the data"),
+        (lambda: ta.Tensor([1.0]).to("cuda"), DtypeError, r"astype: .*'cuda'.*\n    x  \(1,\)"),
+    ],
+)
+def test_what_is_no_array_is_refused_in_words(make: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        make()
 
 
 # --- showing itself --------------------------------------------------------------------------------------------------
