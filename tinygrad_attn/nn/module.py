@@ -335,14 +335,12 @@ _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
 def _hidden_kind(container: Any) -> str | None:
-    """The kind of a module, or of a leaf that wants a gradient, inside plain containers, where nothing finds it."""
+    """The kind of a module or parameter inside plain containers, where nothing finds it."""
     stack, seen = [container], {id(container)}
     while stack:
         held = stack.pop()
         for item in held.values() if isinstance(held, dict) else held:
-            if isinstance(item, (Module, Parameter)) or (
-                isinstance(item, Tensor) and item.requires_grad and item.is_leaf
-            ):
+            if isinstance(item, (Module, Parameter)):
                 return type(item).__name__
             if isinstance(item, _CONTAINERS) and id(item) not in seen:
                 seen.add(id(item))

@@ -147,9 +147,8 @@ def test_a_parameter_in_two_places_has_the_first_name():
         {"a": nn.Linear(1, 1)},
         {"a": [(1, [nn.Linear(1, 1)])]},
         [nn.Parameter([1.0])],
-        [Tensor([1.0], requires_grad=True)],
     ],
-    ids=["list", "tuple", "set", "dict", "nested", "list of parameters", "list of leaves"],
+    ids=["list", "tuple", "set", "dict", "nested", "list of parameters"],
 )
 def test_modules_in_a_plain_container_are_refused(value):
     with pytest.raises(DtypeError, match=r"Model\.layers.*\n.*ModuleList"):
@@ -164,6 +163,14 @@ def test_modules_put_into_a_plain_list_later_are_refused_before_they_are_passed_
     model[0].layers.append(nn.Linear(1, 1))
     with pytest.raises(DtypeError, match=r"Linear\.layers.*\n.*ModuleList"):
         use(model)
+
+
+def test_inputs_and_results_may_be_collected_in_a_list():
+    model = nn.Linear(1, 1)
+    model.seen = []
+    x = Tensor([1.0], requires_grad=True)
+    model.seen += [x, model(x)]
+    assert len(list(model.parameters())) == 2 and list(model.state_dict()) == ["weight", "bias"]
 
 
 def test_a_list_that_holds_itself_may_be_an_attribute():
