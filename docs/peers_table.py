@@ -184,7 +184,7 @@ MISSING: Table = {
 NOT_YET = words("""
     angle conj conjugate fft.fft fft.fft2 fft.fftn fft.fftshift fft.ifft fft.ifft2 fft.ifftn fft.ifftshift
     fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn imag linalg.eig real real_if_close
-    holomorphic_grad
+    iscomplex iscomplexobj isreal holomorphic_grad
 """)
 
 HEAD = """# Where a feature of another engine is found here

@@ -120,6 +120,15 @@ def test_every_function_that_autograd_has_a_rule_for_is_on_the_page() -> None:
     assert missing == []
 
 
+def test_what_autograd_takes_for_flat_takes_a_tensor_here_too() -> None:
+    require("autograd.numpy")
+    core, tracer = importlib.import_module("autograd.core"), importlib.import_module("autograd.tracer")
+    flat = {function.__name__ for function in tracer.notrace_primitives[core.VJPNode]}
+    assert {"floor", "argsort", "isnan"} <= flat
+    refused = {name for name in flat if getattr(np, name) not in IMPLEMENTATIONS} - set(PEERS.NOT_YET)
+    assert refused == {"isscalar"}  # NumPy hands it over to nobody
+
+
 def test_every_transform_of_autograd_is_on_the_page() -> None:
     operators = importlib.import_module("autograd.differential_operators") if require("autograd") else None
     offered = {
