@@ -58,7 +58,7 @@ def as_gradient(value: Any, tensor: Tensor, what: str) -> Any:
 
 def check_assigned(gradient: Any, tensor: Tensor) -> None:
     """Raise unless `gradient` is an array of the shape and dtype of `tensor`: what `.grad` may be set to."""
-    if not isinstance(gradient, np.ndarray):
+    if not isinstance(gradient, (np.ndarray, np.generic)):  # the latter is what 2 * grad is without axes
         raise DtypeError(f"grad must be an array or None\n  given {type(gradient).__name__}; of a Tensor, t.numpy()")
     if gradient.dtype != tensor.dtype:
         raise DtypeError(

@@ -265,7 +265,7 @@ class Tensor(ArrayMethods):
     def grad(self, gradient: Array | None) -> None:
         if gradient is not None and gradient is not self._grad:
             check_assigned(gradient, self)
-            gradient = gradient.copy()  # memory of its own, to be added to
+            gradient = np.array(gradient)  # memory of its own, to be added to
         self._grad = gradient
 
     def backward(self, gradient: ArrayLike | None = None, *, retain_graph: bool = True) -> None:

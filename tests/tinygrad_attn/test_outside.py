@@ -71,6 +71,16 @@ def test_an_assigned_grad_is_added_to_in_memory_of_its_own() -> None:
     assert x.grad is None
 
 
+def test_a_scaled_grad_can_be_assigned_whatever_the_shape() -> None:
+    for values in (3.0, [3.0], [[3.0, 4.0]]):
+        x = variable(values)
+        (x * x).sum().backward()
+        x.grad = 0.5 * x.grad  # type: ignore[operator]
+        assert isinstance(x.grad, np.ndarray)
+        (x * x).sum().backward()
+        assert_array_equal(x.grad, 3.0 * x.numpy())
+
+
 # --- hooks -----------------------------------------------------------------------------------------------------------
 
 
