@@ -6,6 +6,7 @@ Nothing is registered anywhere: a module's parameters and children are the attri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -130,8 +131,8 @@ class Module:
         else:
             self._check_container(name, value)
 
-    def _check_container(self, name: str, value: Any) -> None:
-        if isinstance(value, _CONTAINERS) and (kind := _hidden_kind(value)):
+    def _check_container(self, name: str, value: Any, most: float = math.inf) -> None:
+        if isinstance(value, _CONTAINERS) and (kind := _hidden_kind(value, most)):
             raise DtypeError(
                 f"{type(self).__name__}.{name}: parameters inside a plain {type(value).__name__} would not be trained "
                 f"or saved\n  it holds a {kind}; use nn.ModuleList([...]), or one attribute for each"
@@ -185,7 +186,8 @@ class Module:
                 continue
             seen.add(id(module))
             for name, value in vars(module).items():
-                module._check_container(name, value)  # something may have been appended since it was assigned
+                # Something may have been appended since it was assigned; a list longer than this holds data.
+                module._check_container(name, value, most=1000)
             yield path, module
             below = [(f"{path}.{name}" if path else name, child) for name, child in module.named_children()]
             stack.extend(reversed(below))
@@ -334,12 +336,15 @@ class Module:
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
-def _hidden_kind(container: Any) -> str | None:
-    """The kind of a module or parameter inside plain containers, where nothing finds it."""
+def _hidden_kind(container: Any, most: float = math.inf) -> str | None:
+    """The kind of a module or parameter among the first items of plain containers, where nothing finds it."""
     stack, seen = [container], {id(container)}
     while stack:
         held = stack.pop()
         for item in held.values() if isinstance(held, dict) else held:
+            most -= 1
+            if most < 0:
+                return None
             if isinstance(item, (Module, Parameter)):
                 return type(item).__name__
             if isinstance(item, _CONTAINERS) and id(item) not in seen:
