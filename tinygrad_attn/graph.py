@@ -187,7 +187,8 @@ def sweep(
                 if is_tensor(source) and source.requires_grad and (leads is None or id(source) in leads)
             ]
             operation = node.operation
-            place = operation.reads_at(node.options) if wanted and in_place and untaken is None else None
+            reads_at = operation.reads_at if wanted and in_place and untaken is None else None
+            place = None if reads_at is None else reads_at(node.options)
             if place is not None:
                 arriving.add_at(node.inputs[0], place, gradient)
                 wanted = []

@@ -21,10 +21,11 @@ from typing import Any, TypeVar, cast, overload
 import numpy as np
 
 from tinygrad_attn import explain, operands
+from tinygrad_attn.arguments import numpy_name
 from tinygrad_attn.errors import ArgumentError, GradientError, TinygradAttnError
 from tinygrad_attn.graph import Gradient, Node, fold, sweep
 from tinygrad_attn.modes import MODES, enable_grad
-from tinygrad_attn.registry import OPERATIONS, implements
+from tinygrad_attn.registry import IMPLEMENTATIONS, OPERATIONS, REFUSED, implements
 from tinygrad_attn.signature import Signature, check_rule
 from tinygrad_attn.tensor import Tensor, plain
 
@@ -75,7 +76,7 @@ class Operation:
         self.elementwise = elementwise
         self.selects = selects
         self.moves = moves
-        self.reads_at = reads_at or (lambda options: None)
+        self.reads_at = reads_at
         self.floating = floating or reference is not None
         self.domain = domain
         self.option_domains = options or {}
@@ -371,6 +372,12 @@ def _is_users_own(function: Callable[..., Any]) -> bool:
 
 
 def _register(operation: Operation, numpy_functions: tuple[Callable[..., Any], ...]) -> Operation:
+    for function in numpy_functions if not operation.built_in else ():
+        if function not in REFUSED and getattr(IMPLEMENTATIONS.get(function, operation), "built_in", True):
+            raise ArgumentError(
+                f"op: {numpy_name(function)} has an operation already, which others are written with\n"
+                f"  leave it out, and call {operation.name} by its own name"
+            )
     implements(*numpy_functions)(operation)
     home = operation.__module__
     own = operation.built_in and not home.startswith("tinygrad_attn.scipy.")
