@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg as theirs
 
 from tinygrad_attn.domain import Chooser, flag, one_of
-from tinygrad_attn.errors import OptionError, ShapeError, SingularMatrixError
+from tinygrad_attn.errors import DtypeError, OptionError, ShapeError, SingularMatrixError
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops import scatter_add
 
@@ -109,10 +109,16 @@ def _sylvester(choose: Chooser) -> tuple[Any, ...]:
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     """Solution of Sylvester's equation.
 
-    A X + X B = Q, with A (n, n), B (m, m), Q (n, m)
+    A X + X B = Q, with A (n, n), B (m, m), Q (n, m), all of them real
+
+    Raises:
+        ShapeError: A or B is not square.
+        DtypeError: a matrix is complex.
     """
     _square("solve_sylvester", a)
     _square("solve_sylvester", b)
+    if any(np.iscomplexobj(matrix) for matrix in (a, b, q)):
+        raise DtypeError("solve_sylvester: the matrices must be real")
     return theirs.solve_sylvester(a, b, q).astype(np.result_type(a, b, q))
 
 

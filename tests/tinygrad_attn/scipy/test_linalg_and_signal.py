@@ -10,7 +10,7 @@ import pytest
 import tinygrad_attn as ta
 from tests.conftest import require
 from tinygrad_attn import Tensor
-from tinygrad_attn.errors import OptionError, ShapeError, SingularMatrixError
+from tinygrad_attn.errors import DtypeError, OptionError, ShapeError, SingularMatrixError
 
 theirs = require("scipy.signal")
 ours = require("tinygrad_attn.scipy")
@@ -78,6 +78,7 @@ def test_a_convolution_is_scipys_in_every_mode(mode: str, shapes: Any) -> None:
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "a matrix that is not square": (lambda: linalg.sqrtm(Q), ShapeError, "square"),
     "a stack": (lambda: linalg.expm(np.ones((2, 2, 2))), ShapeError, "one square matrix"),
+    "a complex matrix": (lambda: linalg.solve_sylvester(A + 1j, B, Q), DtypeError, "real"),
     "a 0 on the diagonal": (
         lambda: linalg.solve_triangular(np.zeros((2, 2)), np.ones(2)),
         SingularMatrixError,
