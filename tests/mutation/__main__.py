@@ -30,7 +30,7 @@ import pytest
 
 from tests.mutation.equivalent import reason
 from tests.mutation.functions import ROOT, live_functions, replace_code, trace_functions
-from tests.mutation.mutants import Mutant, mutants
+from tests.mutation.mutants import mutants
 
 TESTS = ("tests/properties", "tests/tinygrad_attn", "tests/regressions", "tests/parity")
 GIGABYTE = 2**30
@@ -68,13 +68,16 @@ class MutationRun:
         candidates = mutants(path)
         random.Random(self.seed).shuffle(candidates)
         counts, noticed = Counter[str](), Counter[str]()
+        control = (ROOT / path).read_text("utf-8")
+        if forked(lambda: tried(session, path, control, session.items[:1]), 60) != "":
+            raise pytest.UsageError(f"the tests fail without any change of {path}")
         for mutant in candidates[: self.sample or None]:
             tests = [item for item in session.items if f"{path}:{mutant.function}" in reached[item.nodeid]]
             tests.sort(key=lambda item: (-noticed[item.nodeid], seconds[item.nodeid]))
             spent = list(accumulate(seconds[item.nodeid] for item in tests))
             tests = tests[: bisect(spent, self.patience) + 1]
             limit = 10 + 5 * int(self.patience)
-            outcome = forked(lambda mutant=mutant, tests=tests: tried(session, mutant, tests), limit)
+            outcome = forked(lambda mutant=mutant, tests=tests: tried(session, path, mutant.source(), tests), limit)
             if outcome == "":
                 before, after = mutant.lines()
                 outcome = "equivalent" if reason(path, mutant.function, before, after) else "survived"
@@ -96,10 +99,10 @@ def summary(counts: Counter[str]) -> str:
     return f"{sum(counted.values())} mutants: " + ", ".join(f"{counted[name]} {name}" for name in sorted(counted))
 
 
-def tried(session: pytest.Session, mutant: Mutant, tests: list[pytest.Item]) -> str:
+def tried(session: pytest.Session, path: str, source: str, tests: list[pytest.Item]) -> str:
     """Put a mutant in place and name the first test that fails; "" if none does."""
     try:
-        replace_code(mutant.path, mutant.source())
+        replace_code(path, source)
     except SyntaxError:
         return "no program"
     resource.setrlimit(resource.RLIMIT_DATA, (4 * GIGABYTE, 4 * GIGABYTE))

@@ -36,6 +36,9 @@ EQUIVALENT = [
         "a product of booleans with numbers counts the same, only slower",
     ),
     Equivalent("ops/attention.py", "weighted_sum", "> 0.0", "!= 0.0", "a count is never negative"),
+    Equivalent(
+        "ops/chunked.py", "_cut", "shape[-1] > 1", "shape[-1] > 0", "keys are seen from the first on: a single one"
+    ),
     Equivalent("ops/decompose.py", "_inverse", "16 *", "15 *", TOLERANCE),
     Equivalent(
         "ops/differences.py",
