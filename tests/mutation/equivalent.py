@@ -80,6 +80,10 @@ EQUIVALENT = [
         *("ops/inverse.py", "cholesky.gradient('a')", "a.shape[-2:]", "a.shape[-3:]"),
         "the triangle broadcasts over the stack, or is made for each of it",
     ),
+    Equivalent(
+        *("ops/inverse.py", "_singular", "a.shape[-1]) else", "a.shape[-0]) else"),
+        "the error is made for a matrix that is singular, so that some rank is short",
+    ),
     Equivalent("ops/inverse.py", "_has_singular", "0.01 /", "0.01 //", TOLERANCE),
     Equivalent("ops/inverse.py", "_expanded_cofactors", "a.shape[-1]", "a.shape[-2]", "the matrix is square"),
     Equivalent("ops/join.py", "array_split", "slice(0, 0)", "slice(-1, 0)", "both are empty"),
@@ -110,6 +114,22 @@ EQUIVALENT = [
     Equivalent("ops/softmax.py", "softmax", "0.0, peak", "1.0, peak", NO_ELEMENT),
     Equivalent("ops/softmax.py", "softmax", "1.0, total", "2.0, total", NO_ELEMENT),
     Equivalent("ops/softmax.py", "log_softmax", "0.0, peak", "1.0, peak", NO_ELEMENT),
+    Equivalent("optim/clip.py", "clip_grad_norm", "total > max_norm", "total >= max_norm", "the factor is then 1"),
+    Equivalent("optim/clip.py", "_norm", "itemsize < 4", "itemsize < 3", "no number has three bytes"),
+    Equivalent("optim/clip.py", "_norm", "1e-30 <", "1e-30 ==", SPEED),
+    Equivalent("optim/clip.py", "_norm", "== 0.0", "<= 0.0", "a magnitude is never negative"),
+    Equivalent(
+        *("nn/layers.py", "check_eps", "< math.inf", "!= math.inf"),
+        "NaN has failed the comparison before, and nothing is above ∞",
+    ),
+    Equivalent("nn/init.py", "xavier_uniform", "max(1,", "max(2,", "an input and an output make two"),
+    Equivalent(
+        "functional.py",
+        "_Traced.only_number",
+        "== 1 and leaves",
+        ">= 1 and leaves",
+        "an output that is a leaf is the only",
+    ),
     Equivalent("ops/take.py", "take", 'mode == "clip"', 'mode <= "clip"', "no other mode comes before it"),
     Equivalent("ops/take.py", "take", 'mode == "wrap"', 'mode >= "wrap"', "no other mode comes after it"),
 ]

@@ -202,6 +202,14 @@ def test_what_lets_nothing_through_lets_no_infinite_slope_through_either(functio
         assert ta.gradients(slope, weight).item() == 0.0
 
 
+def test_what_one_branch_leaves_out_another_may_take() -> None:
+    x = Tensor(np.array([1.0, 4.0]), requires_grad=True)
+    root, first = np.sqrt(x), np.array([True, False])
+    total = np.where(first, root, 0.0) + np.where(first, 0.0, root)
+    total.backward(np.ones(2))
+    np.testing.assert_allclose(x.grad, [0.5, 0.25])
+
+
 STATED = re.compile(
     r"taken as|equal ones|infinite|at a bound|are those of|−∞ and|−∞ throughout|nothing but −∞|with zeros|not taken"
 )

@@ -83,6 +83,18 @@ def test_jacobian_is_the_numerical_one_and_vjp_and_jvp_multiply_with_it(x: Array
     assert_allclose(change.numpy(), matrix @ t, rtol=1e-9, atol=1e-12)
 
 
+def test_the_first_argument_is_differentiated_unless_another_is_named() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return np.sum(x * x * y)
+
+    x, y = np.array([1.0, 2.0]), np.array([3.0, 5.0])
+    first = 2.0 * x * y
+    assert_allclose(ta.grad(f)(x, y).numpy(), first)
+    assert_allclose(ta.value_and_grad(f)(x, y)[1].numpy(), first)
+    assert_allclose(ta.jacobian(f)(x, y).numpy(), first)
+    assert_allclose(ta.hessian(f)(x, y).numpy(), np.diag(2.0 * y))
+
+
 # --- nesting ---------------------------------------------------------------------------------------------------------
 
 

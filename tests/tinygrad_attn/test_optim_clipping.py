@@ -35,11 +35,12 @@ def test_norms_are_right_where_squares_leave_float32(size):
     assert math.isclose(optim.clip_grad_norm([parameter], math.inf), 2.0 * size, rel_tol=1e-6)
 
 
-def test_half_precision_gradients_are_measured_in_single_precision():
+@pytest.mark.parametrize("size", [2.0**-20, 0.25, 100.0])
+def test_half_precision_gradients_are_measured_in_single_precision(size):
     (parameter,) = parameters((4096,), dtype=np.float16)
-    parameter.grad = np.full(4096, 100.0, np.float16)
-    assert math.isclose(optim.clip_grad_norm([parameter], 64.0), 6400.0, rel_tol=1e-6)
-    np.testing.assert_allclose(parameter.grad, 1.0, rtol=1e-3)
+    parameter.grad = np.full(4096, size, np.float16)
+    assert math.isclose(optim.clip_grad_norm([parameter], 0.5 * size), 64.0 * size, rel_tol=1e-6)
+    np.testing.assert_allclose(parameter.grad, size / 128.0, rtol=1e-3, atol=6e-8)
 
 
 def test_a_parameter_given_twice_counts_once():

@@ -94,6 +94,9 @@ def test_a_group_added_later_is_trained_like_the_others():
     optimizer.step()
     np.testing.assert_allclose(b.numpy(), start - 2.5)
     assert {"0.velocity", "1.velocity", "group.1.lr"} <= optimizer.state_dict().keys()
+    (c,) = parameters((2,))
+    optimizer.add_param_group({"params": [c]})
+    assert optimizer.param_groups[2]["params"] == [c] and optimizer.param_groups[1]["params"] == [b]
 
 
 def test_a_group_added_later_must_fit_and_changes_nothing_if_it_does_not():
@@ -191,6 +194,7 @@ def test_decay_spares_biases_norms_embeddings_and_what_is_tied_to_them():
 def test_decay_groups_are_never_empty():
     assert [g["weight_decay"] for g in optim.decay_groups(nn.LayerNorm(2), 0.1)] == [0.0]
     assert [g["weight_decay"] for g in optim.decay_groups(nn.Linear(2, 2, bias=False), 0.1)] == [0.1]
+    assert [g["weight_decay"] for g in optim.decay_groups(nn.Linear(2, 2), 0.0)] == [0.0, 0.0]
     for weight_decay in (-0.1, math.nan, "0.1", None):
         with pytest.raises(OptionError, match="weight_decay"):
             optim.decay_groups(nn.Linear(2, 2), weight_decay)

@@ -62,7 +62,7 @@ def test_flatten_leaves_the_batch_alone_unless_told_otherwise() -> None:
     assert nn.Flatten(0)([[1.0, 2.0]]).shape == (2,)
 
 
-@pytest.mark.parametrize("bounds", [(1, -1), (0, 1), (0, -2), (-2, 0)])
+@pytest.mark.parametrize("bounds", [(1, -1), (0, 1), (0, 2), (0, -2), (-2, 0)])
 def test_flatten_says_which_axes_there_are(bounds: tuple[int, int]) -> None:
     with pytest.raises(AxisRangeError, match=r"given shape \(4,\)"):
         nn.Flatten(*bounds)(Tensor(np.zeros(4)))

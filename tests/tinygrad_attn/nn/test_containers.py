@@ -18,9 +18,10 @@ def test_a_list_is_read_by_number():
     layers = [nn.Linear(1, 1) for _ in range(12)]
     held = nn.ModuleList(layers)
     assert len(held) == 12 and list(held) == layers
-    assert held[11] is layers[11] and held[-1] is layers[11] and held[np.int64(0)] is layers[0]
-    with pytest.raises(IndexRangeError, match="holds 12 modules"):
-        held[12]
+    assert held[11] is layers[11] and held[-1] is layers[11] and held[np.int64(0)] is held[-12] is layers[0]
+    for outside in (12, 13, -13):
+        with pytest.raises(IndexRangeError, match="holds 12 modules"):
+            held[outside]
 
 
 def test_what_is_appended_belongs_to_the_list():

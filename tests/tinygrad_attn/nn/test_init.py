@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from tinygrad_attn import nn
 from tinygrad_attn.errors import OptionError, ShapeError
 from tinygrad_attn.nn import init
 
@@ -34,6 +35,17 @@ def test_mean_and_spread_are_as_the_formula_says(draw, std):
 def test_uniform_laws_stay_inside_their_bounds():
     assert np.abs(init.xavier_uniform(SHAPE)).max() <= math.sqrt(6 / 500)
     assert np.abs(init.kaiming_uniform(SHAPE, slope=math.sqrt(5))).max() <= 1 / math.sqrt(200)
+
+
+def test_uniform_is_between_0_and_1_unless_told_otherwise():
+    values = init.uniform(SHAPE)
+    assert 0.0 <= values.min() < 0.01 and 0.99 < values.max() <= 1.0
+
+
+def test_a_linear_layer_begins_with_weights_and_biases_on_both_sides_of_zero():
+    layer, bound = nn.Linear(4, 3000), 0.5
+    for values in (layer.weight.numpy(), layer.bias.numpy()):
+        assert -bound <= values.min() < -0.49 and 0.49 < values.max() <= bound
 
 
 def test_signals_keep_their_size_through_a_wide_layer():

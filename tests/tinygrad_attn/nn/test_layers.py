@@ -151,9 +151,10 @@ def test_impossible_settings_are_refused_at_once(make):
         make()
 
 
-def test_padding_outside_the_table_is_refused():
+@pytest.mark.parametrize("index", [-1, 3, 4])
+def test_padding_outside_the_table_is_refused(index):
     with pytest.raises(IndexRangeError, match="id of the pad token"):
-        nn.Embedding(3, 2, padding_index=3)
+        nn.Embedding(3, 2, padding_index=index)
 
 
 @pytest.mark.parametrize("index", [1.0, True, "1"])

@@ -211,6 +211,8 @@ def test_a_model_can_be_converted(dtype):
 def test_a_model_is_converted_to_floating_numbers_only():
     with pytest.raises(DtypeError, match="floating"):
         nn.Linear(1, 1).to(np.int64)
+    with pytest.raises(DtypeError):
+        nn.Linear(1, 1).to(np.bool_)
 
 
 def test_a_model_can_be_frozen_and_thawed():
