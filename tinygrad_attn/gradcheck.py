@@ -152,10 +152,12 @@ def _report(check: Check, function: FlatFunction, variables: list[Variable], fou
     if worst is not None and found.is_kink:
         operation, text, error = check.subject, kink_text(check.subject, worst), NotDifferentiableError
     else:
-        operation, blame = culprit(check, function, variables, found)
+        operation, blame, kinks = culprit(check, function, variables, found)
         if found.unsteady:
             raise CheckError(fitted(f"gradcheck: {found.reason}" + (f"\n  {blame}" if operation else ""))) from None
         text = mismatch_text(check.subject, found, blame)
+        if worst is not None and kinks and not any(np.isfinite(fault.analytic) for fault in found.faults):
+            text, error = kink_text(check.subject, worst, kinks), NotDifferentiableError
     raise error(
         text,
         operation=operation,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,16 +18,30 @@ from tinygrad_attn.operation import Operation
 from tinygrad_attn.tensor import Tensor, plain
 
 
-def culprit(check: Check, function: FlatFunction, variables: list[Variable], found: Found) -> tuple[str, str]:
-    """Name of the operation whose rule is wrong, and a sentence about it: each is checked with the values it had."""
+class Blame(NamedTuple):
+    """Whose rule is wrong, as far as that could be found out.
+
+    Attributes:
+        operation: its name, or "".
+        text: a sentence about it.
+        kinks: names of operations that are at a kink, so that they could not be judged.
+    """
+
+    operation: str
+    text: str
+    kinks: tuple[str, ...] = ()
+
+
+def culprit(check: Check, function: FlatFunction, variables: list[Variable], found: Found) -> Blame:
+    """The operation whose rule is wrong: each is checked with the values it had."""
     outputs, leaves = check.record(function, variables)
     excluded = {id(leaf): variable.excluded for leaf, variable in zip(leaves, variables, strict=True)}
     made = graph.topological_order([output for output in outputs if isinstance(output, Tensor)])
     nodes = [tensor.node for tensor in made if tensor.node is not None]
     order = found.order
     if not nodes:
-        return "", "no operation is recorded between the input and the output"
-    unjudged = []
+        return Blame("", "no operation is recorded between the input and the output")
+    unjudged, kinks = [], []
     for node in nodes:
         operation = node.operation
         inside: Callable[..., Any] | None = operation.reference
@@ -36,26 +50,30 @@ def culprit(check: Check, function: FlatFunction, variables: list[Variable], fou
             inside = _run_again(node, operation)
             alone = _as_function(node, inside, excluded)
         if (found.order > 1 or found.oracle == JVP) and (other := _reference_differs(node)):
-            return operation.name, other
+            return Blame(operation.name, other)
         try:
             Check(operation.name, order, check.rtol, check.seed, jvp=found.oracle == JVP).run(*alone)
         except Found as fault:
             if fault.is_kink:
-                unjudged.append(f"{operation.name}, at a kink")
+                kinks.append(operation.name)
             elif inside is not None and (fault.order > 1 or isinstance(operation, Recomputed)):
-                name, text = culprit(check, *_as_function(node, inside, excluded), fault)
+                within = culprit(check, *_as_function(node, inside, excluded), fault)
                 what = "the checkpoint" if isinstance(operation, Recomputed) else f"the reference of {operation.name}"
-                return name or operation.name, f"{text}\n    inside {what}"
+                return Blame(within.operation or operation.name, f"{within.text}\n    inside {what}")
             else:
-                return operation.name, _rule_text(node, check.subject, fault.variable)
+                return Blame(operation.name, _rule_text(node, check.subject, fault.variable))
         except TinygradAttnError:
-            unjudged.append(f"{operation.name}, which cannot be checked by itself")
-    doubt = f"\n    (not judged: {'; '.join(dict.fromkeys(unjudged))})" if unjudged else ""
-    return "", (
-        f"no operation in it is wrong by itself{doubt}\n"
-        "    does a value leave the graph on the way (numpy(), detach()), does a hook\n"
-        "    change a gradient, or is one overwritten where a value is used twice?"
-    )
+            unjudged.append(operation.name)
+    lines = ["no operation in it is wrong by itself"]
+    if kinks:
+        lines.append(f"at a kink, and not judged: {', '.join(dict.fromkeys(kinks))}; check away from it")
+    if unjudged:
+        lines.append(f"not to be checked by itself: {', '.join(dict.fromkeys(unjudged))}")
+    lines += [
+        "does a value leave the graph on the way (numpy(), detach()), does a hook",
+        "change a gradient, or is one overwritten where a value is used twice?",
+    ]
+    return Blame("", "\n    ".join(lines), tuple(dict.fromkeys(kinks)))
 
 
 def _as_function(

@@ -137,10 +137,13 @@ def products(
         inputs, fixed: where to differentiate; elements that stay where they are, boolean.
         upstreams: u, one for each output.
     """
-    tangents = [
-        np.asarray(np.where(mask, 0.0, generator.uniform(0.5, 1.5, x.shape) * generator.choice([-1.0, 1.0], x.shape)))
-        for x, mask in zip(inputs, fixed, strict=True)
-    ]
+    tangents = []
+    for x, mask in zip(inputs, fixed, strict=True):
+        signed = generator.uniform(0.5, 1.5, x.shape) * generator.choice([-1.0, 1.0], x.shape)
+        largest = (
+            float(np.max(np.abs(x[~mask]), initial=0.0)) or 1.0
+        )  # so that rounding counts as it does in the values
+        tangents.append(np.asarray(np.where(mask, 0.0, largest * signed)))
 
     def spread(*values: Tensor) -> list[Any]:
         return function(values)

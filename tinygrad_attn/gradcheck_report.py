@@ -304,14 +304,18 @@ def _pattern(found: Found) -> str:
     return ""
 
 
-def kink_text(subject: str, fault: Fault) -> str:
-    """The message for a point at which there is nothing to compare with."""
+def kink_text(subject: str, fault: Fault, kinks: Sequence[str] = ()) -> str:
+    """The message for a point at which there is nothing to compare with; `kinks` names operations on the way."""
     slope = fault.slope
     what = "the function" if fault.order == 1 else "its gradient"
-    if slope.verdict == "edge":
+    if kinks:
+        reason = f"on the way, {', '.join(kinks)} is at a kink or at the edge of its domain"
+    elif slope.verdict == "edge":
         reason = f"{what} is not finite on both sides of it, as at the edge of a domain"
     elif slope.verdict == "jump":
         reason = f"{what} jumps"
+    elif slope.verdict == "overflow":
+        reason = "values on the way become infinite; detect_anomaly() names the operation that makes them so"
     elif slope.verdict == "stairs":
         reason = f"{what} moves in steps: are values rounded on the way, or computed in float32?"
     elif slope.verdict == "unclear":

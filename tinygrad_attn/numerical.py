@@ -5,7 +5,7 @@ The slope of L(x) = Σ u∘f(x) along one element of x, from values of f alone. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 Evaluate = Callable[[], Vector]
-Verdict = Literal["smooth", "kink", "jump", "edge", "stairs", "unclear"]
+Verdict = Literal["smooth", "kink", "jump", "edge", "stairs", "overflow", "unclear"]
 
 EPSILON = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)  # below it, numbers lose digits
@@ -37,8 +37,8 @@ class Slope(NamedTuple):
         uncertainty: how far rounding and curvature may have moved it; `rounding`: rounding alone.
         left, right: the one-sided slopes.
         verdict: "smooth"; "kink" (left and right differ); "jump" (no slope at all); "edge" (f is not finite on both
-            sides); "stairs" (f moves in steps: see `is_stairs`); "unclear" (no step is fine enough, such as just beside
-            a kink).
+            sides); "stairs" (f moves in steps: see `is_stairs`); "overflow" (infinities are made inside f); "unclear"
+            (no step is fine enough, such as just beside a kink).
     """
 
     value: float
@@ -97,6 +97,8 @@ def slope(
     base: Vector,
     noise: float,
     cancelled: float = 0.0,
+    *,
+    steps: Sequence[float] | None = None,
 ) -> Slope:
     """The derivative of Σ upstream∘f along one element of one input.
 
@@ -113,6 +115,7 @@ def slope(
         base: f(x), (values,).
         noise: rounding error of a value, as far as values show it.
         cancelled: rounding error of L from large numbers that cancel inside f, if known.
+        steps: steps to try, the largest first; None for the usual ones.
     """
     if base.size and not upstream.any():
         return EDGE
@@ -121,7 +124,7 @@ def slope(
     levels: list[_Level] = []
     smooth: list[_Level] = []
     try:
-        for step in (*(step * scale for step in STEPS), *_finer_steps(x)):
+        for step in steps or (*(step * scale for step in STEPS), *_finer_steps(x)):
             fine = step < STEPS[-1]
             if smooth and not fine:
                 continue  # only a step in proportion to x can tell more
@@ -150,6 +153,10 @@ def slope(
         if _steady(heights) and abs(heights[0]) > quantum:
             return told[-1].slope._replace(verdict="jump")
     best = min(levels, key=lambda level: level.slope.uncertainty)
+    if any(
+        level.kinked and abs(level.gap * level.step) > quantum for level in told
+    ):  # the mean of both sides of a kink is no slope
+        return best.slope._replace(verdict="unclear")
     spread = best.slope.uncertainty - best.slope.rounding
     unclear = spread > 1e-3 * abs(best.slope.value) + best.slope.rounding and spread * best.step > quantum
     return best.slope._replace(verdict="unclear") if unclear else best.slope

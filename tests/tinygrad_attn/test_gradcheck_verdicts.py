@@ -147,7 +147,7 @@ def test_the_operation_at_fault_is_found_for_what_a_checkpoint_uses_without_bein
 def test_an_operation_at_a_kink_is_not_judged_and_the_message_says_so() -> None:
     error = blamed(lambda x: ta.absolute(x - x.detach()) * 0.0 + x * x.detach(), X)
     assert error.operation == ""
-    assert "(not judged: absolute, at a kink)" in str(error)
+    assert "at a kink, and not judged: absolute; check away from it" in str(error)
 
 
 # --- what cannot be checked ------------------------------------------------------------------------------------------
