@@ -240,6 +240,26 @@ def test_a_rule_may_return_the_shape_that_was_broadcast_and_another_precision() 
     assert a.grad is not None and a.grad.dtype == np.float32
 
 
+@pytest.mark.parametrize("pieces", [lambda x: (x[0], x[1], x), lambda x: (x[0], x[0], x[0]), lambda x: (x, x, x)])
+def test_a_rule_may_answer_with_a_tensor_in_a_plain_pass_too(pieces: Callable[[Any], Any]) -> None:
+    """As one written with vjp does: its gradient adds up with others, in place and where a piece was read."""
+
+    @ta.op
+    def tripled(x: Any) -> Any:
+        return x * 3.0
+
+    @tripled.gradient("x")
+    def _(g: Any, out: Any, x: Any) -> Any:
+        return ta.Tensor(g) * 3.0
+
+    x = ta.Tensor(np.ones((2, 2)), requires_grad=True)
+    expected = ta.Tensor(np.ones((2, 2)), requires_grad=True)
+    sum(tripled(piece).sum() for piece in pieces(x)).backward()
+    sum((piece * 3.0).sum() for piece in pieces(expected)).backward()
+    assert type(x.grad) is np.ndarray
+    assert_array_equal(x.grad, expected.grad)
+
+
 def test_what_a_rule_raises_arrives_as_it_is() -> None:
     def rule(g: Any, out: Any, x: Any) -> Any:
         raise KeyError("mine")

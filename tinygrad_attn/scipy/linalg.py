@@ -90,6 +90,8 @@ def sqrtm(a: Any) -> Any:
     """
     _square("sqrtm", a)
     root = theirs.sqrtm(a)
+    if np.iscomplexobj(root) and np.allclose(root.imag, 0.0, atol=1e-8 * np.max(np.abs(root))):
+        root = root.real  # SciPy before 1.17 gives complex numbers where eigenvalues are
     if np.iscomplexobj(root) or not np.isfinite(root).all():
         raise SingularMatrixError("sqrtm: the matrix has no real square root: an eigenvalue is negative, or 0")
     return root.astype(a.dtype)
