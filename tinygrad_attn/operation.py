@@ -242,6 +242,7 @@ class Operation:
         else:
             values = node.inputs if create_graph else tuple(plain(value) for value in node.inputs)
             raw = self._pull_rules(node, gradient, out if create_graph else out._data, values, wanted)
+            raw = raw if create_graph else [(index, plain(contribution)) for index, contribution in raw]
         if untaken is not None and self.elementwise:
             raw = [(index, np.where(untaken, 0.0, contribution)) for index, contribution in raw]
         settled = [(index, self._settle(contribution, node.inputs[index], index)) for index, contribution in raw]

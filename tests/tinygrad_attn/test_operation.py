@@ -268,6 +268,16 @@ def test_what_a_rule_raises_arrives_as_it_is() -> None:
         cube(rule)(variable(1.0)).backward()
 
 
+def test_a_rule_may_answer_with_tensors_where_arrays_are_enough() -> None:
+    x, kinds = variable([1.0, 2.0]), []
+    f = cube(lambda g, out, x: ta.Tensor(g) * 3.0 * x * x)
+    piece = (x * 1.0)[:1]
+    piece.register_hook(lambda g: kinds.append(type(g)))
+    (f(x[1:]) + f(piece) + f(x)[0]).sum().backward()
+    assert kinds == [np.ndarray]
+    assert_array_equal(x.grad, [6.0, 12.0])
+
+
 def test_a_rule_cannot_change_what_others_still_need() -> None:
     def of_gradient(g: Any, out: Any, x: Any) -> Any:
         g *= 2.0
