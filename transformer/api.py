@@ -11,7 +11,13 @@ from transformer.embedding import InputEmbedding
 from transformer.encoder import Encoder, EncoderLayer
 from transformer.masks import causal_mask, padding_mask, real_tokens, target_mask
 from transformer.model import Transformer
-from transformer.positional import LearnedPositions, SinusoidalPositions, sinusoidal_table
+from transformer.positional import (
+    LearnedPositions,
+    RotaryPositions,
+    SinusoidalPositions,
+    rotary_angles,
+    sinusoidal_table,
+)
 from transformer.pretrained import Pretrained, load_bert, load_gpt2, load_pretrained
 from transformer.sublayers import AddAndNorm, FeedForward
 from transformer.targets import sequence_loss, shift_right
@@ -41,6 +47,7 @@ __all__ = [
     "LearnedPositions",
     "MultiHeadAttention",
     "Pretrained",
+    "RotaryPositions",
     "Sample",
     "SinusoidalPositions",
     "Tokenizer",
@@ -54,6 +61,7 @@ __all__ = [
     "load_pretrained",
     "padding_mask",
     "real_tokens",
+    "rotary_angles",
     "scaled_dot_product_attention",
     "sequence_loss",
     "shift_right",

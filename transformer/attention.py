@@ -11,9 +11,10 @@ from tinygrad_attn.errors import MaskError, OptionError, ShapeError
 from tinygrad_attn.nn import init
 from tinygrad_attn.nn.layers import check_probability, check_size
 from tinygrad_attn.operands import with_shape
-from tinygrad_attn.ops import scaled_dot_product_attention
+from tinygrad_attn.ops import rotate_pairs, scaled_dot_product_attention
 from transformer.cache import KeyValueCache
 from transformer.masks import Align
+from transformer.positional import rotary_angles
 
 __all__ = ["MultiHeadAttention", "scaled_dot_product_attention"]
 
@@ -32,6 +33,7 @@ class MultiHeadAttention(nn.Module):
         num_heads: how many heads; divides d_model, d_head = d_model / num_heads.
         dropout: probability of dropping an attention weight in training.
         bias: whether the four linear maps add a bias.
+        rotary: turn queries and keys by their place in the sequence; for self-attention alone.
         rng: draws the first values; the shared generator if left out.
     Raises:
         OptionError: a size is no positive integer, num_heads does not divide d_model, or dropout is no probability.
@@ -46,6 +48,7 @@ class MultiHeadAttention(nn.Module):
         *,
         dropout: float = 0.0,
         bias: bool = True,
+        rotary: bool = False,
         rng: np.random.Generator | None = None,
     ) -> None:
         check_size("MultiHeadAttention", d_model=d_model, num_heads=num_heads)
@@ -56,7 +59,12 @@ class MultiHeadAttention(nn.Module):
                 f"  given d_model={d_model}, num_heads={num_heads}"
             )
         self.d_model, self.num_heads, self.d_head = d_model, num_heads, d_model // num_heads
-        self.dropout = dropout
+        if rotary and self.d_head % 2:
+            raise OptionError(
+                "MultiHeadAttention: rotary positions turn pairs of numbers, so d_model / num_heads must be even\n"
+                f"  given d_model={d_model}, num_heads={num_heads}"
+            )
+        self.dropout, self.rotary = dropout, rotary
         self.to_query = _projection(d_model, bias, rng)
         self.to_key = _projection(d_model, bias, rng)
         self.to_value = _projection(d_model, bias, rng)
@@ -102,6 +110,10 @@ class MultiHeadAttention(nn.Module):
         else:
             k = self._split_heads(self.to_key(source))  # (batch, heads, key_len, d_head)
             v = self._split_heads(self.to_value(source))  # (batch, heads, key_len, d_head)
+            if self.rotary:
+                q, k = self._turned(
+                    q, k, 0 if cache is None else cache.length, memory
+                )  # (batch, heads, length, d_head)
             if cache is not None:
                 k, v = cache.append(k, v)  # (batch, heads, kept + key_len, d_head) each
         if causal is True and memory is None:
@@ -131,6 +143,17 @@ class MultiHeadAttention(nn.Module):
             f"  given shape {shape}, with a batch of {query[0]} and {self.num_heads} heads\n"
             f"  write {name}[:, None], (batch, 1, query_len, key_len), for one {name} per item of the batch{heads}"
         )
+
+    def _turned(self, q: Any, k: Any, before: int, memory: Any) -> tuple[Any, Any]:
+        """Queries and keys of one sequence, turned by their places, which begin after `before` tokens."""
+        if memory is not None:
+            raise OptionError(
+                "MultiHeadAttention: rotary positions are places in one sequence, and a memory is another"
+            )
+        angles = rotary_angles(np.arange(before, before + q.shape[-2]), self.d_head).astype(
+            q.dtype
+        )  # (length, d_head / 2)
+        return rotate_pairs(q, angles), rotate_pairs(k, angles)
 
     def _split_heads(self, x: Any) -> Any:
         """(batch, length, d_model) -> (batch, heads, length, d_head)."""

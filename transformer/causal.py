@@ -51,6 +51,7 @@ class CausalLM(nn.Module):
             dropout=config.dropout,
             norm_first=config.norm_first,
             activation=config.activation,
+            rotary=config.positions == "rotary",
             rng=rng,
         )
         self.to_logits = nn.Linear(config.d_model, config.vocab, bias=not config.tie_embeddings, rng=rng)

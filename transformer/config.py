@@ -29,7 +29,7 @@ class Config:
         raise NotImplementedError
 
     def _check(self, name: str, kind: Any, value: Any) -> None:
-        allowed = {"positions": POSITIONS, "activation": tuple(ACTIVATIONS)}.get(name)
+        allowed = {"positions": tuple(POSITIONS), "activation": tuple(ACTIVATIONS)}.get(name)
         if allowed is not None:
             ok, expected = value in allowed, f"one of {', '.join(allowed)}"
         elif kind == "int":
@@ -78,7 +78,7 @@ class TransformerConfig(Config):
         dropout: one probability for all places where something is dropped.
         norm_first: pre-norm instead of the paper's post-norm.
         activation: "relu", "gelu" (exact), "gelu_tanh" or "silu".
-        positions: "sinusoidal" or "learned".
+        positions: "sinusoidal", "learned", or "rotary", which needs an even d_model / num_heads.
         max_length: longest source, and longest target.
         tie_embeddings: the target's embedding is also the map from vectors to logits.
         share_embeddings: source and target have one embedding, which needs one vocabulary.

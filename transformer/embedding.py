@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,13 @@ from tinygrad_attn import nn
 from tinygrad_attn.errors import DtypeError, IndexRangeError, OptionError, ShapeError
 from tinygrad_attn.nn import init
 from transformer.masks import Mask, first_real_position
-from transformer.positional import LearnedPositions, Positions, SinusoidalPositions
+from transformer.positional import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions
 
-POSITIONS = ("sinusoidal", "learned")
+POSITIONS: dict[str, Callable[..., Positions]] = {
+    "sinusoidal": lambda d_model, max_length, rng: SinusoidalPositions(d_model, max_length),
+    "learned": lambda d_model, max_length, rng: LearnedPositions(d_model, max_length, rng=rng),
+    "rotary": lambda d_model, max_length, rng: RotaryPositions(d_model, max_length),  # attention turns by them
+}
 
 
 class InputEmbedding(nn.Module):
@@ -26,7 +31,7 @@ class InputEmbedding(nn.Module):
         vocabulary: how many tokens there are.
         d_model: length of a token's vector.
         max_length: longest sequence.
-        positions: "sinusoidal" or "learned".
+        positions: "sinusoidal", "learned" or "rotary"; for the last one nothing is added here.
         scaled: multiply by √d_model, as the paper does; GPT-2 does not.
         dropout: probability of dropping a number of the sum, in training.
         rng: draws the first values; the shared generator if left out.
@@ -50,11 +55,7 @@ class InputEmbedding(nn.Module):
             raise OptionError(f"positions must be one of {', '.join(POSITIONS)}\n  given {positions!r}")
         self.tokens = nn.Embedding(vocabulary, d_model, rng=rng)
         self.tokens.weight.data = init.normal((vocabulary, d_model), std=1.0 / math.sqrt(d_model), rng=rng)
-        self.positions: Positions = (
-            SinusoidalPositions(d_model, max_length)
-            if positions == "sinusoidal"
-            else LearnedPositions(d_model, max_length, rng=rng)
-        )
+        self.positions = POSITIONS[positions](d_model, max_length, rng)
         self.dropout = nn.Dropout(dropout)
         self.scale = math.sqrt(d_model) if scaled else 1.0
 

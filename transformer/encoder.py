@@ -23,6 +23,7 @@ class EncoderLayer(nn.Module):
         dropout: one probability for attention weights, the feed-forward network and what is added.
         norm_first: pre-norm instead of the paper's post-norm.
         activation: of the feed-forward network.
+        rotary: self-attention turns queries and keys by their places.
         rng: draws the first values; the shared generator if left out.
     Source:
         Vaswani et al. (2017), arXiv:1706.03762, figure 1, left.
@@ -37,9 +38,10 @@ class EncoderLayer(nn.Module):
         dropout: float = 0.0,
         norm_first: bool = False,
         activation: str = "relu",
+        rotary: bool = False,
         rng: np.random.Generator | None = None,
     ) -> None:
-        self.self_attention = MultiHeadAttention(d_model, num_heads, dropout=dropout, rng=rng)
+        self.self_attention = MultiHeadAttention(d_model, num_heads, dropout=dropout, rotary=rotary, rng=rng)
         self.self_attention_norm = AddAndNorm(d_model, dropout=dropout, norm_first=norm_first)
         self.feed_forward = FeedForward(d_model, d_ff, activation=activation, dropout=dropout, rng=rng)
         self.feed_forward_norm = AddAndNorm(d_model, dropout=dropout, norm_first=norm_first)
@@ -82,7 +84,7 @@ class Encoder(Stack):
 
     Args:
         num_layers: how many layers.
-        d_model, num_heads, d_ff, dropout, norm_first, activation, rng: as in `EncoderLayer`.
+        d_model, num_heads, d_ff, dropout, norm_first, activation, rotary, rng: as in `EncoderLayer`.
     Source:
         Vaswani et al. (2017), arXiv:1706.03762, §3.1.
     """

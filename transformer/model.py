@@ -47,6 +47,7 @@ class Transformer(nn.Module):
             "dropout": config.dropout,
             "norm_first": config.norm_first,
             "activation": config.activation,
+            "rotary": config.positions == "rotary",
             "rng": rng,
         }
         around: dict[str, Any] = {"positions": config.positions, "dropout": config.dropout, "rng": rng}

@@ -60,12 +60,16 @@ class Positions(nn.Module):
             ShapeError: a position lies beyond `max_length`.
         """
         places = np.arange(offset, offset + x.shape[-2]) if positions is None else np.asarray(positions)
+        self.check(places)
+        return x + self.at(places, x.dtype)
+
+    def check(self, places: NDArray[Any]) -> None:
+        """Raise if a position lies beyond the limit."""
         if places.size and not 0 <= places.min() <= places.max() < self.max_length:
             raise ShapeError(
                 f"sequence too long: position {int(places.max())} of at most {self.max_length - 1}\n"
                 f"  shorten the text to {self.max_length} tokens, or build the model with a larger max_length"
             )
-        return x + self.at(places, x.dtype)
 
     def at(self, places: NDArray[Any], dtype: Any) -> Any:
         """The vectors of some positions, (...) -> (..., d_model)."""
@@ -108,3 +112,39 @@ class LearnedPositions(Positions):
     def at(self, places: NDArray[Any], dtype: Any) -> Any:
         """Rows of the parameter."""
         return ops.embedding(self.weight, places)
+
+
+class RotaryPositions(Positions):
+    """Positions that nothing is added for: attention turns queries and keys by their place (`rotary_angles`).
+
+    A query turned by its place and a key turned by its own meet at the difference of the two: attention sees how far
+    apart they are, not where they stand.
+
+    Source:
+        Su et al. (2021), arXiv:2104.09864, §3.2.
+    """
+
+    def forward(self, x: Any, *, offset: int = 0, positions: ArrayLike | None = None) -> Any:
+        """x as it is, if its places lie within the limit."""
+        self.check(np.arange(offset, offset + x.shape[-2]) if positions is None else np.asarray(positions))
+        return x
+
+
+def rotary_angles(places: ArrayLike, d_head: int) -> NDArray[np.float64]:
+    """By how much each pair of numbers of a query or key is turned at a place.
+
+    θ[t, i] = t / 10000^(2i/d)
+
+    Args:
+        places: (...), positions.
+        d_head: length of a query; even.
+    Returns:
+        (..., d_head / 2), in radians, less than 2π so that single precision keeps them.
+    Source:
+        Su et al. (2021), arXiv:2104.09864, equation 15.
+
+    >>> rotary_angles([0, 1, 2], 4).tolist()
+    [[0.0, 0.0], [1.0, 0.01], [2.0, 0.02]]
+    """
+    frequencies = 10000.0 ** (-2.0 * np.arange(d_head // 2) / d_head)  # (d_head / 2,)
+    return np.asarray(np.asarray(places)[..., None] * frequencies % (2.0 * np.pi))

@@ -22,6 +22,7 @@ class Stack(nn.Module):
         dropout: one probability for attention weights, the feed-forward networks and what is added.
         norm_first: pre-norm instead of the paper's post-norm.
         activation: of the feed-forward networks.
+        rotary: self-attention turns queries and keys by their places.
         rng: draws the first values; the shared generator if left out.
     Source:
         Vaswani et al. (2017), arXiv:1706.03762, §3.1.
@@ -39,10 +40,12 @@ class Stack(nn.Module):
         dropout: float = 0.0,
         norm_first: bool = False,
         activation: str = "relu",
+        rotary: bool = False,
         rng: np.random.Generator | None = None,
     ) -> None:
         check_size(type(self).__name__, num_layers=num_layers)
-        settings: dict[str, Any] = {"dropout": dropout, "norm_first": norm_first, "activation": activation, "rng": rng}
+        settings: dict[str, Any] = {"dropout": dropout, "norm_first": norm_first, "activation": activation}
+        settings |= {"rotary": rotary, "rng": rng}
         self.layers = nn.ModuleList(self.layer_type(d_model, num_heads, d_ff, **settings) for _ in range(num_layers))
         self.norm = nn.LayerNorm(d_model) if norm_first else None
 

@@ -42,9 +42,10 @@ def test_K3_the_first_step_on_an_empty_cache_sees_its_own_token() -> None:
     assert_array_equal(weights[0].numpy(), np.ones((2, 2, 1, 1)))
 
 
-def test_K4_a_new_token_sees_the_whole_cache_at_its_own_position() -> None:
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_K4_a_new_token_sees_the_whole_cache_at_its_own_position(positions: str) -> None:
     assert causal_mask(1, 5, align="lower_right").all()
-    model = tiny.causal(positions="learned")
+    model = tiny.causal(positions=positions)
     cache = model.new_cache()
     with ta.no_grad():
         model(IDS[:, :4], cache=cache)
@@ -176,8 +177,9 @@ def test_K14_what_a_row_says_does_not_depend_on_its_neighbours(strategy: Any) ->
     assert max(differing) > 1  # rows did end at different steps
 
 
-def test_K15_padding_on_the_left_changes_neither_logits_nor_positions() -> None:
-    model = tiny.causal(positions="learned")
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_K15_padding_on_the_left_changes_neither_logits_nor_positions(positions: str) -> None:
+    model = tiny.causal(positions=positions)
     alone = model(IDS[:1, :3]).numpy()
     padded = np.concatenate([np.full((1, 4), PAD), IDS[:1, :3]], axis=1)
     real = np.arange(7) >= 4

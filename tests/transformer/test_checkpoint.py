@@ -139,7 +139,7 @@ def test_a_size_that_the_arrays_do_not_have_is_found_before_a_model_of_it_is_bui
         load_training(saved)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 def test_a_model_of_every_kind_of_sizes_comes_back(task: CopyTask, tmp_path: Path, positions: str) -> None:
     require("safetensors")
     config = dataclasses.replace(

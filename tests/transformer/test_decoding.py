@@ -77,7 +77,7 @@ def test_a_row_alone_writes_what_it_writes_in_a_batch(strategy: Any, seed: int) 
         assert together.log_probs[row] == pytest.approx(alone.log_probs[0], rel=1e-8)
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
 @pytest.mark.parametrize("cache", [True, False])
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(3)], ids=["greedy", "beam"])
 @given(seed=seeds)

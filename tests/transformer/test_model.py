@@ -39,6 +39,7 @@ variants = pytest.mark.parametrize(
         {},
         {"norm_first": True},
         {"positions": "learned"},
+        {"positions": "rotary"},
         {"tie_embeddings": True},
         {"activation": "gelu_tanh"},
         {"source_vocab": 7, "share_embeddings": True},
@@ -173,7 +174,12 @@ def test_every_parameter_learns(changes: dict[str, Any], dropout: float) -> None
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"norm_first": True, "tie_embeddings": True, "positions": "learned", "activation": "gelu_tanh"}]
+    "changes",
+    [
+        {},
+        {"norm_first": True, "tie_embeddings": True, "positions": "learned", "activation": "gelu_tanh"},
+        {"positions": "rotary"},
+    ],
 )
 def test_gradients_of_the_whole_model_match_central_differences(changes: dict[str, Any]) -> None:
     sizes = {"d_model": 4, "d_ff": 4, "source_vocab": 5, "target_vocab": 5, "encoder_layers": 1, "decoder_layers": 1}
@@ -250,7 +256,7 @@ def test_a_configuration_survives_json() -> None:
         ({"dropout": float("nan")}, "dropout must be a probability"),
         ({"norm_first": 1}, "norm_first must be True or False"),
         ({"activation": "tanh"}, "activation must be one of relu, gelu, gelu_tanh, silu"),
-        ({"positions": "rotary"}, "positions must be one of sinusoidal, learned"),
+        ({"positions": "relative"}, "positions must be one of sinusoidal, learned, rotary"),
         ({"share_embeddings": True}, "needs one vocabulary"),
     ],
 )

@@ -1,14 +1,25 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tinygrad_attn as ta
 from tests.transformer.tiny import float64
 from tinygrad_attn.errors import OptionError, ShapeError
-from transformer import LearnedPositions, SinusoidalPositions, sinusoidal_table
+from tinygrad_attn.ops import rotate_pairs
+from transformer import (
+    LearnedPositions,
+    MultiHeadAttention,
+    RotaryPositions,
+    SinusoidalPositions,
+    rotary_angles,
+    sinusoidal_table,
+)
 
 
 def learned(d_model: int = 4, max_length: int = 6) -> LearnedPositions:
@@ -85,3 +96,58 @@ def test_the_last_position_can_be_used() -> None:
 def test_sizes_must_be_positive(d_model: int, max_length: int) -> None:
     with pytest.raises(OptionError, match="must be a positive integer"):
         SinusoidalPositions(d_model, max_length)
+
+
+# --- rotary --------------------------------------------------------------------------------------------------------
+
+
+def turned(x: Any, places: Any) -> Any:
+    return rotate_pairs(x, rotary_angles(places, x.shape[-1]))
+
+
+def test_a_turn_is_a_multiplication_by_a_complex_number_of_length_one() -> None:
+    rng = np.random.default_rng(0)
+    x, places = rng.normal(size=(2, 5, 6)), np.arange(3, 8)
+    angles = places[:, None] / 10000.0 ** (np.arange(3) / 3)  # not reduced to less than 2π
+    expected = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
+    found = turned(x, places)
+    np.testing.assert_allclose(found[..., 0::2] + 1j * found[..., 1::2], expected, rtol=1e-12)
+
+
+@given(query=st.integers(0, 400), key=st.integers(0, 400), shift=st.integers(0, 100))
+def test_a_score_depends_on_the_distance_alone(query: int, key: int, shift: int) -> None:
+    q, k = np.random.default_rng(1).normal(size=(2, 1, 8))
+    here = np.sum(turned(q, [query]) * turned(k, [key]))
+    there = np.sum(turned(q, [query + shift]) * turned(k, [key + shift]))
+    assert there == pytest.approx(here, rel=1e-9, abs=1e-9)
+
+
+def test_at_place_zero_nothing_is_turned_and_nowhere_a_length_changes() -> None:
+    x = np.random.default_rng(2).normal(size=(4, 6))
+    np.testing.assert_array_equal(turned(x, np.zeros(4)), x)
+    np.testing.assert_allclose(np.linalg.norm(turned(x, np.arange(4)), axis=-1), np.linalg.norm(x, axis=-1), rtol=1e-12)
+
+
+def test_single_precision_keeps_the_angle_of_a_late_place() -> None:
+    x = np.random.default_rng(3).normal(size=(1, 4))
+    late = rotary_angles([100_000], 4)
+    single = rotate_pairs(x.astype(np.float32), late.astype(np.float32))
+    np.testing.assert_allclose(single, rotate_pairs(x, late), atol=2e-6)
+
+
+def test_rotary_attention_tells_the_order_of_tokens_and_a_memory_is_refused() -> None:
+    attention = MultiHeadAttention(8, 2, rotary=True, rng=np.random.default_rng(0))
+    x = ta.Tensor(np.random.default_rng(4).normal(size=(1, 3, 8)))
+    first, swapped = attention(x).numpy(), attention(x[:, [1, 0, 2]]).numpy()
+    assert np.abs(first[0, 2] - swapped[0, 2]).max() > 1e-4  # without positions they would be equal
+    plain = MultiHeadAttention(8, 2, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(plain(x).numpy()[0, 2], plain(x[:, [1, 0, 2]]).numpy()[0, 2], rtol=1e-5, atol=1e-6)
+    with pytest.raises(OptionError, match="places in one sequence"):
+        attention(x, x)
+    with pytest.raises(OptionError, match="must be even"):
+        MultiHeadAttention(6, 2, rotary=True)
+
+
+def test_rotary_positions_keep_to_the_limit() -> None:
+    with pytest.raises(ShapeError, match="sequence too long"):
+        RotaryPositions(4, 6)(ta.Tensor(np.zeros((1, 7, 4))))

@@ -120,6 +120,7 @@ from tinygrad_attn.ops.products import kron, matrix_power, matvec, multi_dot, ve
 from tinygrad_attn.ops.recurrent import gru_sequence, gru_step
 from tinygrad_attn.ops.reduce import cumprod, cumsum, logsumexp, max, mean, min, prod, std, sum, var
 from tinygrad_attn.ops.repeat import fliplr, flipud, pad, repeat, roll, rot90, tile
+from tinygrad_attn.ops.rotate import rotate_pairs
 from tinygrad_attn.ops.rounding import copysign, fabs, frexp, heaviside, ldexp, modf, nan_to_num, unwrap
 from tinygrad_attn.ops.scaled_dot_product import scaled_dot_product_attention
 from tinygrad_attn.ops.sequences import (
@@ -193,7 +194,7 @@ __all__ = [
     "multiply", "nan_to_num", "negative", "nll_loss", "norm", "outer", "overlap_add", "pad", "partition",
     "percentile", "pinv", "polyval", "positive", "power", "prod", "ptp", "put_along_axis", "q_factor", "qr",
     "quantile", "quick_gelu", "r_factor", "rad2deg", "ravel", "reciprocal", "relu", "relu6", "remainder", "repeat",
-    "reshape", "resize", "right_singular_vectors", "rms_norm", "roll", "rollaxis", "rot90",
+    "reshape", "resize", "right_singular_vectors", "rms_norm", "roll", "rollaxis", "rot90", "rotate_pairs",
     "scaled_dot_product_attention", "scatter_add", "select", "selu", "sigmoid", "silu", "sin", "sinc", "sinh",
     "slogdet", "smooth_l1_loss", "softmax", "softplus", "softsign", "solve", "sort", "split", "sqrt", "square",
     "squeeze", "stack", "std", "subtract", "sum", "sum_of_products", "sum_rows", "svd", "svdvals", "swapaxes",
