@@ -98,7 +98,7 @@ class GradientMismatch(TinygradAttnError, AssertionError):
 
 
 class NotDifferentiableError(GradientMismatch):
-    """The function has a kink here: the left and the right slope differ."""
+    """The function has no slope here that could be measured: a kink, a jump, an overflow; no rule is to blame."""
 
 
 class CheckError(TinygradAttnError, ValueError):

@@ -73,8 +73,11 @@ def gradcheck(
         A report with the largest errors; print it.
     Raises:
         GradientMismatch: a gradient is wrong; says where, by how much, and which operation's rule is at fault.
-        NotDifferentiableError: left and right slopes differ here, so there is nothing to compare with.
-        CheckError: the check cannot be made: float32, or a function that answers differently each time.
+        NotDifferentiableError: there is nothing to compare with here: left and right slopes differ, or the function
+            jumps, leaves its domain, overflows, moves in steps, or has waves finer than the digits of its input.
+        CheckError: the check cannot be made: float32, NaN, a function that answers differently each time, or a rule
+            that changes what it is given.
+        OptionError: `order` below 1, or a negative `rtol`.
 
     >>> import tinygrad_attn as ta
     >>> print(gradcheck(ta.multiply, [1.0, 2.0], [3.0, -1.0]))  # doctest: +ELLIPSIS

@@ -19,6 +19,7 @@ from tinygrad_attn.numerical import EPSILON, HUGE, SAFETY, Slope, Vector, noise_
 from tinygrad_attn.tensor import Tensor, plain
 
 JVP = "jvp against vjp"
+SURE = 20  # elements of an input that are wrong at a second look too: the others need none
 
 FlatFunction = Callable[[Sequence[Tensor]], list[Any]]
 
@@ -78,13 +79,15 @@ class Check:
         kinks: list[Fault] = []
         for variable, gradient, floor in zip(variables, analytic, floors, strict=True):
             compared: list[Fault] = []
+            sure = 0
             for index in np.ndindex(variable.array.shape):
                 if not variable.excluded[index]:
                     found = slope(evaluate, variable.array, index, upstream, base, noise, cancelled)
                     fault = self._fault(variable.name, order, index, gradient, found, floor)
-                    if fault.is_wrong:
+                    if fault.is_wrong and sure < SURE:
                         element = Element(evaluate, variable.array, index, upstream, base, noise, cancelled)
                         fault = second_look(fault, element, outputs, self.rtol)
+                        sure += fault.is_wrong
                     compared.append(fault)
             wrong = [fault for fault in compared if fault.is_wrong]
             if wrong:

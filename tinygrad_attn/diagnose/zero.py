@@ -123,14 +123,13 @@ class ZeroTrace:
         """
         partial = [_takes_a_part(use) for use in uses]
         taken = [reacting if part else elements for reacting, part in zip(reads, partial, strict=False)]
-        told = np.zeros_like(elements)
+        anywhere, told = np.zeros_like(elements), np.zeros_like(elements)
+        for found in taken:
+            anywhere |= found
         passed_over = []
-        for position, part in enumerate(partial[: len(reads)]):
-            others = np.zeros_like(elements)
-            for other, found in enumerate(taken):
-                others |= found if other != position else False
-            left_out = elements & ~taken[position]
-            passed_over.append(left_out & (others | told) if part else np.zeros_like(elements))
+        for found, part in zip(taken, partial, strict=False):
+            left_out = elements & ~found
+            passed_over.append(left_out & (anywhere | told) if part else np.zeros_like(elements))
             told |= left_out
         return passed_over
 
