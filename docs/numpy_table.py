@@ -21,7 +21,12 @@ Operators (`a @ b`, `2 ** t`, `t[1:]`) and methods (`t.sum(axis=0)`) are these f
 
 NumPy hands a call over to a Tensor only if the Tensor is an argument, or stands directly in the list of arrays that
 functions such as `np.stack` take. Inside other lists, as in `np.sum([t, u])` or `np.array([t, u])`, NumPy reads the
-plain values and no gradient is recorded: write `np.sum(np.stack([t, u]))`.
+plain values and no gradient is recorded: write `np.sum(np.stack([t, u]))`. So does `np.ma`: `masked * t` has no
+gradient, and `t * masked` is refused.
+
+Arguments are NumPy's: `where=`, `initial=`, `dtype=` of the reductions, and whatever else has a gradient; what has none
+is refused by name. Of the elementwise functions, `reduce` and `accumulate` are known for `np.add`, `np.multiply`,
+`np.maximum` and `np.minimum` (`np.logaddexp` has `reduce`), and `outer` for all of two arguments.
 
 | function | gradient |
 |---|---|

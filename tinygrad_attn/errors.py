@@ -7,6 +7,7 @@ expected, what came, and what to do.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -123,3 +124,13 @@ class RenderError(TinygradAttnError, RuntimeError):
 
 class AxisRangeError(TinygradAttnError, ValueError, IndexError):
     """An axis that the array does not have."""
+
+
+def unmasked(data: Any) -> Any:
+    """`data` as it is; a masked array of NumPy, whose mask would be forgotten, raises DtypeError."""
+    if type(data).__name__ == "MaskedArray":
+        raise DtypeError(
+            "a Tensor has no mask: what is hidden in a masked array would count\n"
+            "  use array.filled(0.0), or array.data with where=~array.mask, as in np.sum(t, where=…)"
+        )
+    return data

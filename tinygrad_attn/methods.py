@@ -203,10 +203,10 @@ class ArrayMethods:
     # They answer with plain boolean arrays: they have no gradient.
 
     def __eq__(self, other: object) -> Any:
-        return apply(np.equal, self, other)
+        return self._data == (other._data if isinstance(other, ArrayMethods) else other)
 
     def __ne__(self, other: object) -> Any:
-        return apply(np.not_equal, self, other)
+        return self._data != (other._data if isinstance(other, ArrayMethods) else other)
 
     def __lt__(self, other: Any) -> Any:
         return apply(np.less, self, other)
@@ -224,43 +224,45 @@ class ArrayMethods:
 
     # --- methods ---------------------------------------------------------------------------------------------------
 
-    def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        """Sum over `axis`."""
-        return apply(np.sum, self, axis=axis, keepdims=keepdims)
+    def sum(self, axis: Axis = None, keepdims: bool = False, **more: Any) -> Tensor:
+        """Sum over `axis`; `more` is what np.sum takes besides, such as where=, and so for the others."""
+        return call(np.sum, (self,), {"axis": axis, "keepdims": keepdims, **more})
 
-    def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def mean(self, axis: Axis = None, keepdims: bool = False, **more: Any) -> Tensor:
         """Mean over `axis`."""
-        return apply(np.mean, self, axis=axis, keepdims=keepdims)
+        return call(np.mean, (self,), {"axis": axis, "keepdims": keepdims, **more})
 
-    def var(self, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float = 0) -> Tensor:
+    def var(
+        self, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float = 0, **more: Any
+    ) -> Tensor:
         """Variance over `axis`; divides by n − correction, which has the older name ddof too."""
-        named = {"correction": correction} if correction else {}
-        return apply(np.var, self, axis=axis, keepdims=keepdims, ddof=ddof, **named)
+        return apply(np.var, self, axis=axis, keepdims=keepdims, ddof=ddof, correction=correction or None, **more)
 
-    def std(self, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float = 0) -> Tensor:
+    def std(
+        self, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float = 0, **more: Any
+    ) -> Tensor:
         """Standard deviation over `axis`; `correction` and `ddof` as in `var`."""
-        named = {"correction": correction} if correction else {}
-        return apply(np.std, self, axis=axis, keepdims=keepdims, ddof=ddof, **named)
+        return apply(np.std, self, axis=axis, keepdims=keepdims, ddof=ddof, correction=correction or None, **more)
 
-    def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def max(self, axis: Axis = None, keepdims: bool = False, **more: Any) -> Tensor:
         """Largest value over `axis`; equal ones share the gradient."""
-        return apply(np.max, self, axis=axis, keepdims=keepdims)
+        return call(np.max, (self,), {"axis": axis, "keepdims": keepdims, **more})
 
-    def min(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def min(self, axis: Axis = None, keepdims: bool = False, **more: Any) -> Tensor:
         """Smallest value over `axis`; equal ones share the gradient."""
-        return apply(np.min, self, axis=axis, keepdims=keepdims)
+        return call(np.min, (self,), {"axis": axis, "keepdims": keepdims, **more})
 
-    def prod(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def prod(self, axis: Axis = None, keepdims: bool = False, **more: Any) -> Tensor:
         """Product over `axis`."""
-        return apply(np.prod, self, axis=axis, keepdims=keepdims)
+        return call(np.prod, (self,), {"axis": axis, "keepdims": keepdims, **more})
 
-    def cumsum(self, axis: int | None = None) -> Tensor:
+    def cumsum(self, axis: int | None = None, **more: Any) -> Tensor:
         """Running sum along `axis`."""
-        return apply(np.cumsum, self, axis=axis)
+        return call(np.cumsum, (self,), {"axis": axis, **more})
 
-    def cumprod(self, axis: int | None = None) -> Tensor:
+    def cumprod(self, axis: int | None = None, **more: Any) -> Tensor:
         """Running product along `axis`."""
-        return apply(np.cumprod, self, axis=axis)
+        return call(np.cumprod, (self,), {"axis": axis, **more})
 
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         """Sum of a diagonal."""
@@ -270,13 +272,13 @@ class ArrayMethods:
         """A diagonal, along a new last axis."""
         return apply(np.diagonal, self, offset=offset, axis1=axis1, axis2=axis2)
 
-    def argmax(self, axis: int | None = None) -> Any:
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
         """Position of the largest value, as plain integers."""
-        return apply(np.argmax, self, axis=axis)
+        return apply(np.argmax, self, axis=axis, keepdims=keepdims)
 
-    def argmin(self, axis: int | None = None) -> Any:
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
         """Position of the smallest value, as plain integers."""
-        return apply(np.argmin, self, axis=axis)
+        return apply(np.argmin, self, axis=axis, keepdims=keepdims)
 
     def argsort(self, axis: int = -1) -> Any:
         """Positions that would sort along `axis`, as plain integers."""
@@ -294,17 +296,17 @@ class ArrayMethods:
         """Values rounded to `decimals`, as a plain array."""
         return apply(np.round, self, decimals)
 
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *shape: Any, order: str = "C") -> Tensor:
         """The same elements in another shape."""
-        return apply(np.reshape, self, shape[0] if len(shape) == 1 else shape)
+        return call(np.reshape, (self, shape[0] if len(shape) == 1 else shape), {"order": order})
 
-    def flatten(self) -> Tensor:
+    def flatten(self, order: str = "C") -> Tensor:
         """All elements along one axis."""
-        return apply(np.reshape, self, (-1,))
+        return apply(np.ravel, self, order)
 
-    def ravel(self) -> Tensor:
+    def ravel(self, order: str = "C") -> Tensor:
         """All elements along one axis."""
-        return apply(np.ravel, self)
+        return apply(np.ravel, self, order)
 
     def take(self, indices: Any, axis: int | None = None) -> Tensor:
         """Elements at `indices` along `axis`, or of all elements in a row."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from tinygrad_attn import explain, operands
 from tinygrad_attn.arguments import numpy_name
-from tinygrad_attn.errors import ArgumentError, GradientError, TinygradAttnError
+from tinygrad_attn.errors import ArgumentError, GradientError, TinygradAttnError, unmasked
 from tinygrad_attn.graph import Gradient, Node, fold, sweep
 from tinygrad_attn.modes import MODES, enable_grad
 from tinygrad_attn.registry import IMPLEMENTATIONS, OPERATIONS, REFUSED, implements
@@ -177,7 +177,7 @@ class Operation:
         out, saved = (result, None) if self.reference is None else result
         if not traced:
             return out
-        out = np.asarray(out)
+        out = np.asarray(unmasked(out))
         if out.dtype.kind != "f":
             explain.check_real(self, out)
             recording = False  # whole numbers and booleans have no gradient

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from tinygrad_attn import explain
-from tinygrad_attn.errors import DtypeError, GradientError, InPlaceError, ShapeError
+from tinygrad_attn.errors import DtypeError, GradientError, InPlaceError, ShapeError, unmasked
 from tinygrad_attn.graph import Node, is_tensor, sweep
 from tinygrad_attn.methods import ArrayMethods
 from tinygrad_attn.modes import MODES
@@ -84,8 +84,9 @@ class Tensor(ArrayMethods):
     ) -> None:
         if holds_tensor(data):
             raise DtypeError("a list of Tensors would lose their gradients here\n  use ta.stack or ta.concatenate")
+        given = data._data if isinstance(data, Tensor) else unmasked(data)
         try:
-            values = np.array(data._data if isinstance(data, Tensor) else data, dtype=dtype, copy=True)
+            values = np.array(given, dtype=dtype, copy=True)
         except (ValueError, TypeError, OverflowError) as error:
             raise explain.no_array(dtype, error) from None
         from_python = not isinstance(data, (np.ndarray, np.generic, Tensor))
@@ -129,7 +130,7 @@ class Tensor(ArrayMethods):
         """
         if not isinstance(array, np.ndarray):
             raise DtypeError(f"from_numpy shares the memory of an array\n  given {type(array).__name__}; use Tensor(…)")
-        tensor = Tensor._made_by(np.asarray(array), None)  # a subclass, such as np.matrix, gives its plain array
+        tensor = Tensor._made_by(np.asarray(unmasked(array)), None)  # of np.matrix, say, the plain array
         tensor.name, tensor.requires_grad = name, requires_grad
         tensor._check_dtype()
         tensor._changeable().watch()

@@ -98,3 +98,5 @@ def test_numpy_options_that_would_change_the_result_are_refused_by_position_too(
         np.sum(variable([1.0]), 0, None, np.zeros(1))
     with pytest.raises(ta.errors.OptionError, match="order must be 'C' or 'F'\n  given 'A'"):
         np.reshape(variable([1.0]), (1, 1), "A")
+    with pytest.raises(ta.errors.UnsupportedFunctionError, match="takes no option 'subok'"):
+        np.broadcast_to(variable([1.0]), (2,), True)

@@ -172,3 +172,47 @@ def test_the_deviation_of_equal_elements_has_the_slope_zero() -> None:
     x = Tensor([[1.0, 5.0, 1.0]], requires_grad=True)
     np.std(x, axis=1, where=np.array([True, False, True])).sum().backward()
     np.testing.assert_array_equal(x.grad, [[0.0, 0.0, 0.0]])
+
+
+# --- masked arrays, methods, comparisons ------------------------------------------------------------------------------
+
+MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
+WITH_MASK: dict[str, Use] = {
+    "as a Tensor": lambda t: Tensor(MASKED),
+    "sharing memory": lambda t: Tensor.from_numpy(MASKED),
+    "on the right": lambda t: t * MASKED,
+    "on the right of a constant": lambda t: t.detach() * MASKED,
+    "on the left of a ufunc": lambda t: np.add(MASKED, t),
+    "among others": lambda t: np.concatenate([t, MASKED]),
+    "summed over": lambda t: MASKED @ t,
+}
+
+
+@pytest.mark.parametrize("name", WITH_MASK)
+def test_a_mask_is_refused_rather_than_forgotten(name: str) -> None:
+    with pytest.raises(DtypeError, match=r"no mask.*\n.*filled"):
+        WITH_MASK[name](Tensor([3.0, 4.0], requires_grad=True))
+
+
+METHODS: dict[str, Use] = {
+    "sum": lambda x: x.sum(axis=0, where=X > 0, initial=2.0),
+    "mean": lambda x: x.mean(axis=1, where=MASK),
+    "max": lambda x: x.max(axis=0, initial=0.5),
+    "prod": lambda x: x.prod(axis=1, dtype=np.float32),
+    "std": lambda x: x.std(axis=1, ddof=1, where=MASK),
+    "cumsum": lambda x: x.cumsum(0, dtype=np.float32),
+    "argmax": lambda x: x.argmax(axis=1, keepdims=True),
+    "reshape": lambda x: x.reshape(4, 3, order="F"),
+    "flatten": lambda x: x.flatten("F"),
+    "ravel": lambda x: x.ravel(order="F"),
+    "equal to words": lambda x: np.asarray(x == "a"),
+    "not equal to nothing": lambda x: x != None,  # noqa: E711
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_take_numpys_arguments_too(name: str) -> None:
+    out = METHODS[name](Tensor(X, requires_grad=True))
+    expected = METHODS[name](X)
+    assert out.dtype == expected.dtype
+    np.testing.assert_allclose(out.numpy() if isinstance(out, Tensor) else out, expected, rtol=1e-6)
