@@ -195,8 +195,7 @@ def sweep(
             contributions = operation.pull(node, gradient, tensor, wanted, create_graph=create_graph, untaken=untaken)
             passed_on = operation.untaken_of(node, tensor, wanted, untaken)
             for index, contribution in contributions:
-                value = contribution if create_graph else np.asarray(contribution)  # a rule may answer with a Tensor
-                arriving.add(node.inputs[index], value, passed_on.get(index))
+                arriving.add(node.inputs[index], contribution, passed_on.get(index))
         yield Step(tensor, gradient, contributions)
         if free and node is not None:
             node.free()
