@@ -22,7 +22,7 @@ def zeros(*shape: int) -> ta.Tensor:
         ((zeros(2, 3), zeros(4, 5)), "last axis of x must be in_features.*expected 5, given 3"),
         ((zeros(), zeros(4, 5)), "given a single number"),
         ((zeros(2, 3), zeros(3)), r"weight must be \(out_features, in_features\).*given \(3,\)"),
-        ((zeros(2, 3), zeros(2, 3, 3)), r"weight must be .*given \(2, 3, 3\)"),
+        ((zeros(2, 3), zeros(2, 3, 1)), r"weight must be .*given \(2, 3, 1\)"),
         ((zeros(2, 3), zeros(4, 3), zeros(3)), r"bias must be \(out_features,\).*expected \(4,\), given \(3,\)"),
         ((zeros(2, 3), zeros(4, 3), zeros(1)), r"bias must be \(out_features,\)"),
     ],
