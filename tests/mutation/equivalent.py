@@ -24,6 +24,7 @@ class Equivalent(NamedTuple):
 NEGATIVE = "NumPy reads any negative length as the one that is left"
 NEVER_NEGATIVE = "a size is never negative"
 ROWS_OF_MATRIX = "the array has two axes here, so that both numbers mean the last"
+FLAT = "the array has one axis here, so that 0 and -1 mean the same"
 NO_ELEMENT = "−∞ minus any finite number is −∞, and any positive number divides 0 to 0"
 SPEED = "both ways give the same; where one of them pays is a matter of speed"
 MEMORY = "only memory is saved: the sum in place is the sum"
@@ -52,6 +53,7 @@ EQUIVALENT = [
     ),
     Equivalent("ops/dropout.py", "keep_mask", "0.0 <= p", "0.0 < p", "nobody asks for a mask that drops nothing"),
     Equivalent("ops/einsum.py", "outer", "(1, -1)", "(1, -2)", NEGATIVE),
+    Equivalent("ops/einsum.py", "inner", "np.ndim(a) == 0", "np.ndim(a) <= 0", NEVER_NEGATIVE),
     Equivalent("ops/einsum.py", "sum_of_products", "len(operands) > 1", "len(operands) <= 1", SPEED),
     Equivalent("ops/einsum.py", "sum_of_products", "> _BLAS_PAYS", "< _BLAS_PAYS", SPEED),
     Equivalent(
@@ -70,6 +72,8 @@ EQUIVALENT = [
         *("ops/index.py", "is_mask", "len(arrays) == 1", "len(arrays) <= 1"),
         "an index without any array is basic, which is asked first",
     ),
+    Equivalent("ops/index.py", "is_mask", "len(arrays) == 1", "len(arrays) < 1", SPEED),
+    Equivalent("ops/index.py", "scatter_add", "is_basic(index) or", "is_basic(index) and", SPEED),
     Equivalent("ops/index.py", "is_mask", "dtype == bool", "dtype < bool", SPEED),
     Equivalent(
         *("ops/index.py", "index_put.gradient('values')", "values.ndim - read.ndim", "values.ndim ** read.ndim"),
@@ -130,6 +134,8 @@ EQUIVALENT = [
         ">= 1 and leaves",
         "an output that is a leaf is the only",
     ),
+    Equivalent("ops/take.py", "take", "np.ravel(a), 0", "np.ravel(a), -1", FLAT),
+    Equivalent("ops/take.py", "sort.gradient('x')", "place_of, 0", "place_of, -1", FLAT),
     Equivalent("ops/take.py", "take", 'mode == "clip"', 'mode <= "clip"', "no other mode comes before it"),
     Equivalent("ops/take.py", "take", 'mode == "wrap"', 'mode >= "wrap"', "no other mode comes after it"),
 ]

@@ -374,6 +374,7 @@ def test_a_row_that_is_read_twice_receives_both_gradients_and_the_padding_row_no
     ("ids", "error", "words"),
     [
         ([0, 4], IndexError, r"ids must lie in \[0, 4\)\n  given 4"),
+        ([0, 7], IndexError, "given 7"),
         ([-1], IndexError, "given -1"),
         ([2, -1], IndexError, "given -1"),
         ([0.5], TypeError, "must be integers\n  given dtype float64"),

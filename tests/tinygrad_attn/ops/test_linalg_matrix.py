@@ -53,6 +53,8 @@ PRODUCTS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "multi_dot": (lambda *x: np.linalg.multi_dot(x), ((2, 3), (3, 4), (4, 2))),
     "multi_dot of two": (lambda *x: np.linalg.multi_dot(x), ((2, 3), (3, 4))),
     "multi_dot between vectors": (lambda *x: np.linalg.multi_dot(x), ((3,), (3, 4), (4,))),
+    "multi_dot from a vector": (lambda *x: np.linalg.multi_dot(x), ((3,), (3, 4), (4, 2))),
+    "multi_dot to a vector": (lambda *x: np.linalg.multi_dot(x), ((2, 3), (3, 4), (4,))),
     "multi_dot of two vectors": (lambda *x: np.linalg.multi_dot(x), ((3,), (3,))),
     "vecdot": (np.vecdot, ((2, 3), (3,))),
     "vecdot along the first axis": (lambda a, b: np.vecdot(a, b, axis=0), ((3, 2), (3, 1))),
