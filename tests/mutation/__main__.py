@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -72,7 +73,14 @@ class MutationRun:
         if forked(lambda: tried(session, path, control, session.items[:1]), 60) != "":
             raise pytest.UsageError(f"the tests fail without any change of {path}")
         for mutant in candidates[: self.sample or None]:
-            tests = [item for item in session.items if f"{path}:{mutant.function}" in reached[item.nodeid]]
+            named = re.compile(
+                rf"\b{re.escape(mutant.function.partition('.')[0])}\b"
+            )  # a look at a signature is no call
+            tests = [
+                item
+                for item in session.items
+                if f"{path}:{mutant.function}" in reached[item.nodeid] or named.search(item.nodeid)
+            ]
             tests.sort(key=lambda item: (-noticed[item.nodeid], seconds[item.nodeid]))
             spent = list(accumulate(seconds[item.nodeid] for item in tests))
             tests = tests[: bisect(spent, self.patience) + 1]

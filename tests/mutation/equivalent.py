@@ -90,6 +90,12 @@ EQUIVALENT = [
     ),
     Equivalent("ops/inverse.py", "_has_singular", "0.01 /", "0.01 //", TOLERANCE),
     Equivalent("ops/inverse.py", "_expanded_cofactors", "a.shape[-1]", "a.shape[-2]", "the matrix is square"),
+    Equivalent(
+        *("ops/inverse.py", "cholesky.gradient('a')", "left, -1, -2)), -1, -2)", "left, -1, -2)), 1, -2)"),
+        "the next line takes the symmetric part",
+    ),
+    Equivalent("ops/inverse.py", "_expanded_cofactors", "% 2 == 0", "% 2 <= 0", NEVER_NEGATIVE),
+    Equivalent("ops/join.py", "column_stack", "x.ndim == 1", "x.ndim <= 1", "atleast_1d has made axes of numbers"),
     Equivalent("ops/join.py", "array_split", "slice(0, 0)", "slice(-1, 0)", "both are empty"),
     Equivalent("ops/linalg.py", "linear", "== np.result_type", ">= np.result_type", WIDEST),
     Equivalent(

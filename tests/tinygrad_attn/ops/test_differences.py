@@ -12,7 +12,7 @@ from tests.tinygrad_attn.ops.agreement import assert_like_numpy, values
 from tinygrad_attn import Tensor
 from tinygrad_attn.errors import AxisRangeError, OptionError, ShapeError
 
-PLACES = np.array([0.0, 1.0, 2.5, 4.0])
+PLACES = np.array([0.0, 1.0, 2.5, 4.0, 6.0])
 ASKED = np.array([-1.0, 0.3, 2.0, 3.9, 7.0])
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
@@ -61,7 +61,7 @@ def test_what_runs_along_an_axis_is_numpys(name: str) -> None:
 
 
 def test_interpolation_is_numpys_within_and_beyond_the_points() -> None:
-    heights = values(4)
+    heights = values(5)
 
     def interp(x: Any, xp: Any, fp: Any, **beyond: Any) -> Any:
         return np.interp(x, xp, fp, **beyond).astype(fp.dtype)  # NumPy answers in float64 whatever it is given

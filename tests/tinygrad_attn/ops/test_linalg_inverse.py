@@ -155,6 +155,11 @@ def test_the_first_matrix_without_an_inverse_is_named_by_its_place_in_the_stack(
         use(stack)
 
 
+def test_where_no_matrix_has_an_inverse_the_first_is_named() -> None:
+    with pytest.raises(SingularMatrixError, match=r"matrix at \(0,\) of the stack"):
+        np.linalg.inv(Tensor(np.zeros((2, 3, 3))))
+
+
 def test_the_error_of_a_singular_matrix_is_numpys_too() -> None:
     with pytest.raises(np.linalg.LinAlgError):
         np.linalg.inv(Tensor(np.zeros((2, 2))))
