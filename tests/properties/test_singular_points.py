@@ -212,7 +212,8 @@ def test_what_one_branch_leaves_out_another_may_take() -> None:
 
 
 STATED = re.compile(
-    r"(is|are) taken as|equal ones|infinite|at a bound|are those of|−∞ and|−∞ throughout|nothing but −∞|with zeros|not taken"
+    r"(is|are) taken as|equal ones|infinite|at a bound|are those of|−∞ and|−∞ throughout|nothing but −∞|with zeros"
+    r"|not taken"
 )
 
 
