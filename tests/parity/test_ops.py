@@ -293,6 +293,7 @@ NOT_IN_PYTORCH = {
     "sum_rows": "the mirror image of embedding; index_add there, compared as scatter_add",
     "overlap_add": "the gradient of windows, whose second derivative is compared",
     "chunked_attention": "equal to attention by its own tests",
+    "rotate_pairs": "written out there too; held to its definition by its own tests",
     "pad": "its modes and argument order differ; held to NumPy and differences",
 }
 
