@@ -31,6 +31,9 @@ SINGULAR_POINTS = {
         np.logaddexp, lambda a, b: torch.logaddexp(a, b), [-INF, -INF], [-INF, 0.0, 0.0], [-INF, NAN, NAN]
     ),
     "D-hypot": point(np.hypot, lambda a, b: torch.hypot(a, b), [0.0, 0.0], [0.0, 0.0, 0.0], [0.0, NAN, NAN]),
+    "D-ldexp": point(
+        lambda x: np.ldexp(x, -3), lambda x: torch.ldexp(x, torch.tensor(-3)), [1.0], [0.125, 0.125], [0.125, 0.0]
+    ),
     "D-where": point(
         lambda x: np.where(x > 0.0, np.log(x), 0.0),
         lambda x: torch.where(x > 0.0, torch.log(x), torch.zeros_like(x)),
