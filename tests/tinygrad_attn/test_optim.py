@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.tinygrad_attn.optimisers import ADAM, assert_same, everything, give_gradients, optimisers, parameters
 from tinygrad_attn import Tensor, nn, optim
 from tinygrad_attn.errors import DtypeError, MutatedError, NotFiniteError, OptionError
+from tinygrad_attn.optim.finite import all_finite
 from tinygrad_attn.optim.optimizer import CHUNK
 
 # --- the fast path is the formula ---------------------------------------------------------------------------------
@@ -170,6 +171,11 @@ def test_one_gradient_that_is_not_finite_stops_the_step_before_it_starts(make, b
     model[1].weight.grad = None
     optimizer.step()
     assert not np.array_equal(model[0].weight.numpy(), before["value 0"])
+
+
+@pytest.mark.parametrize(("values", "finite"), [([1e200, 1.0], True), ([1.0, np.nan], False), ([np.inf, 0.0], False)])
+def test_a_sum_of_squares_that_overflows_is_not_taken_for_an_infinite_element(values, finite):
+    assert all_finite(np.array(values)) is finite
 
 
 def test_gradients_whose_squares_overflow_are_finite_all_the_same():

@@ -50,6 +50,12 @@ def test_evaluation_moves_no_statistics_and_looks_at_no_neighbour() -> None:
     assert layer.num_batches_tracked == 0 and not layer.running_mean.any()
 
 
+def test_before_any_batch_the_statistics_are_those_of_standard_numbers() -> None:
+    x = np.array([[-2.0, 3.0], [0.5, 1.0]])
+    np.testing.assert_allclose(np.asarray(nn.BatchNorm1d(2, eps=1e-9).eval()(x)), x, rtol=1e-6)
+    assert nn.BatchNorm1d(2, momentum=1.0).momentum == 1.0  # the last batch alone
+
+
 def test_a_batch_of_one_number_per_channel_is_refused_in_training_alone() -> None:
     layer = nn.BatchNorm1d(2)
     with pytest.raises(ShapeError, match="no variance to train on"):

@@ -259,6 +259,8 @@ def test_put_along_axis_returns_what_numpy_writes() -> None:
     found = ta.put_along_axis(Tensor(values(2, 3)), indices, 9.0, axis=1)
     np.testing.assert_array_equal(found.numpy(), expected)
     np.testing.assert_array_equal(ta.put_along_axis(Tensor(values(2, 3)), indices, 9.0).numpy(), expected)
+    of_three = ta.put_along_axis(Tensor(np.zeros((2, 3, 4))), np.ones((2, 3, 1), int), 9.0)  # along the last axis
+    np.testing.assert_array_equal(of_three.numpy(), np.broadcast_to([0.0, 9.0, 0.0, 0.0], (2, 3, 4)))
     ta.gradcheck(lambda x, v: ta.put_along_axis(x, indices, v, axis=1), values(2, 3), values(2, 1), order=2)
     ta.gradcheck(lambda x, v: ta.put_along_axis(x, np.array([4, 0]), v, axis=None), values(2, 3), values(2), order=2)
 
