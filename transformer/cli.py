@@ -39,13 +39,18 @@ examples:
     "lesson": """\
 examples:
   tinygrad-attn lesson
-  tinygrad-attn lesson --text "2026년 12월 1일 화요일" --lang ko --open
-  tinygrad-attn lesson --out monday --seed 7
+  tinygrad-attn lesson word --sentence "The fox turned back as it was tired"
+  tinygrad-attn lesson dates --text "2026년 12월 1일 화요일" --lang ko
 
-DIR then holds index.html (the lesson; needs no network), backward.html (the
-backward pass, step by step), attention_head.svg, cross_attention.svg and
-cross_attention.png; files of these names are replaced only if a lesson wrote
-them, or with --force. The trained model is kept for `tinygrad-attn predict`.""",
+word   what does a word look at? Attention from "it", in lines and in numbers
+dates  encoder, decoder loop, cross-attention, and a head backwards
+all    both
+
+DIR then holds index.html (the chapters; needs no network), for the first
+chapter word.html and one_word.svg, for the second dates.html, backward.html,
+attention_head.svg, cross_attention.svg and cross_attention.png. Files of these
+names are replaced only if a lesson wrote them, or with --force. The model that
+reads dates is kept for `tinygrad-attn predict`.""",
     "train": """\
 examples:
   tinygrad-attn train
@@ -160,12 +165,14 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"{PROGRAM} {tinygrad_attn.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
 
-    lesson = _command(commands, "lesson", "train a Transformer on dates, watch it decode, and write the lesson's page")
+    lesson = _command(commands, "lesson", "train small models, watch what they look at, and write the lesson's pages")
+    lesson.add_argument("chapter", nargs="?", choices=("word", "dates", "all"), default="all", help="(%(default)s)")
     lesson.add_argument("--out", metavar="DIR", type=_folder, default="lesson", help="folder to write (%(default)s)")
     lesson.add_argument("--force", action="store_true", help="write also over files that are not from a lesson")
-    lesson.add_argument("--text", metavar="DATE", help="the date to read, in one of the five languages (drawn)")
+    lesson.add_argument("--sentence", metavar="TEXT", help="what the chapter word reads, in English, with an “it”")
+    lesson.add_argument("--text", metavar="DATE", help="what the chapter dates reads, in one of five languages (drawn)")
     lesson.add_argument("--lang", choices=("auto", "en", "ko"), default="auto", help="language the page opens in")
-    lesson.add_argument("--open", action="store_true", help="open the page in the browser")
+    lesson.add_argument("--open", action="store_true", help="open it in the browser")
     _training_options(lesson)
 
     train = _command(commands, "train", "train a small Transformer and keep it")

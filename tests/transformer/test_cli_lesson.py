@@ -26,18 +26,50 @@ def test_the_lesson_writes_its_files_and_leaves_others_alone(run: Run) -> None:
         "backward.html",
         "cross_attention.png",
         "cross_attention.svg",
+        "dates.html",
         "index.html",
         "mine.txt",
+        "one_word.svg",
+        "word.html",
     ]
     assert Path("out/mine.txt").read_text() == "mine"
-    assert "2026년 12월 1일 화요일" in Path("out/index.html").read_text(encoding="utf-8")
+    assert "2026년 12월 1일 화요일" in Path("out/dates.html").read_text(encoding="utf-8")
+    index = Path("out/index.html").read_text(encoding="utf-8")
+    assert index.index('href="word.html"') < index.index('href="dates.html"') and "2026년 12월 1일 화요일" in index
+    assert told.out.index("One word looks around") < told.out.index("A Transformer reads a date")
     assert [entry.name for entry in Path().iterdir()] == ["out"]
     assert "<Start of" in told.out and "/500" in told.out
     assert_fits(told.out.rsplit("kept the model", 1)[0])
     assert run("predict", "1 May 2026").code == 0
-    again = run("lesson", "--out", "out", "--steps", "1", "--text", "1. Mai 2031")
+    again = run("lesson", "dates", "--out", "out", "--steps", "1", "--text", "1. Mai 2031")
     assert again.code == 0, again.err
-    assert "1. Mai 2031" in Path("out/index.html").read_text(encoding="utf-8")
+    assert "1. Mai 2031" in Path("out/dates.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("lesson_extras")
+def test_one_chapter_at_a_time_makes_the_same_folder(run: Run) -> None:
+    sentence = "The dog couldn't lift the cat because it was too weak."
+    told = run("lesson", "word", "--steps", "3", "--sentence", sentence)
+    assert told.code == 0, told.err
+    assert sorted(file.name for file in Path("lesson").iterdir()) == ["index.html", "one_word.svg", "word.html"]
+    assert_fits(told.out)
+    assert "open lesson/word.html" in told.out and "weak / heavy" in told.out
+    word = Path("lesson/word.html").read_text(encoding="utf-8")
+    assert sentence.rstrip(".") in word and 'href="dates.html"' not in word
+    assert 'href="dates.html"' not in Path("lesson/index.html").read_text(encoding="utf-8")
+    assert run("lesson", "dates", "--steps", "1").code == 0
+    index = Path("lesson/index.html").read_text(encoding="utf-8")
+    assert 'href="word.html"' in index and 'href="dates.html"' in index
+    assert 'href="word.html"' in Path("lesson/dates.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("lesson_extras")
+def test_the_same_seed_makes_the_same_picture(run: Run) -> None:
+    pictures = []
+    for seed in ("3", "3", "4"):
+        assert run("lesson", "word", "--steps", "2", "--seed", seed).code == 0
+        pictures.append(Path("lesson/one_word.svg").read_bytes())
+    assert pictures[0] == pictures[1] != pictures[2]
 
 
 @pytest.mark.usefixtures("lesson_extras")
@@ -50,12 +82,12 @@ def test_a_lesson_does_not_replace_a_better_model(run: Run, monkeypatch: pytest.
         return {"ko": score}
 
     monkeypatch.setattr("transformer.commands.lesson.report", claimed)
-    assert "kept the model" in run("lesson", "--steps", "1").out
+    assert "kept the model" in run("lesson", "dates", "--steps", "1").out
     good = last_training().read_bytes()
-    worse = run("lesson", "--steps", "2")
+    worse = run("lesson", "dates", "--steps", "2")
     assert worse.code == 0 and "did not keep this model: it got 399/500" in worse.out and "400/500" in worse.out
     assert last_training().read_bytes() == good
-    assert "kept the model" in run("lesson", "--steps", "2").out
+    assert "kept the model" in run("lesson", "dates", "--steps", "2").out
     assert last_training().read_bytes() != good
 
 
@@ -80,7 +112,7 @@ def test_the_lesson_does_not_write_over_what_is_not_its_own(run: Run) -> None:
     told = run("lesson", "--out", "site", "--steps", "1")
     assert_one_line(told, "index.html", "--force")
     assert told.out == "" and Path("site/index.html").read_text() == "my home page"
-    assert run("lesson", "--out", "site", "--steps", "1", "--force").code == 0
+    assert run("lesson", "word", "--out", "site", "--steps", "1", "--force").code == 0
     assert Path("site/index.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
@@ -104,6 +136,11 @@ def test_a_lesson_that_cannot_be_finished_writes_nothing(run: Run, monkeypatch: 
         (["--out", "file"], "is a file"),
         (["--out", ""], "name of a folder"),
         (["--out", "file/lesson"], "is a file"),
+        (["--sentence", "The animl was it"], "did you mean animal"),
+        (["--sentence", "The animal was tired"], "it has 0"),
+        (["dates", "--sentence", "it was tired"], "belongs to the chapter word"),
+        (["word", "--text", "1 May 2026"], "belongs to the chapter dates"),
+        (["words"], "invalid choice: 'words'"),
     ],
 )
 def test_what_is_wrong_is_found_before_the_training(run: Run, arguments: list[str], part: str) -> None:

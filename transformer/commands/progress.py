@@ -27,7 +27,7 @@ class TrainingDisplay:
 
     def __init__(self, step: int, steps: int) -> None:
         self.steps = steps
-        self._looked = "–"
+        self._looked = ""
         self._bar: Any = _bar() if sys.stdout.isatty() and importlib.util.find_spec("rich") else None
         if self._bar is not None:
             self._task = self._bar.add_task("training", total=steps, completed=step, loss="", looked="")
@@ -46,11 +46,9 @@ class TrainingDisplay:
     def __call__(self, progress: Progress) -> None:
         """Takes note of one step."""
         if progress.validation is not None:
-            self._looked = f"{100 * progress.validation.accuracy:.0f} %"
+            self._looked = f"right {100 * progress.validation.accuracy:.0f} %"
         if self._bar is not None:
-            self._bar.update(
-                self._task, completed=progress.step, loss=f"{progress.loss:.4f}", looked=f"right {self._looked}"
-            )
+            self._bar.update(self._task, completed=progress.step, loss=f"{progress.loss:.4f}", looked=self._looked)
         elif progress.validation is not None:
             step = f"{progress.step:>{len(str(self.steps))}}/{self.steps}"
             print(f"step {step}   loss {progress.loss:.4f}   right on new examples {progress.validation}", flush=True)

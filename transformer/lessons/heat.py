@@ -49,7 +49,7 @@ def training_curve_svg(losses: Sequence[float], looks: Sequence[tuple[int, float
 
     Args:
         losses: one per step; drawn as means over stretches of steps.
-        looks: (step, share from 0 to 1).
+        looks: (step, share from 0 to 1); without any, there is no scale for them.
     """
     steps = max(1, len(losses))
     stretch = max(1, steps // 100)
@@ -71,10 +71,10 @@ def training_curve_svg(losses: Sequence[float], looks: Sequence[tuple[int, float
         at = y_loss(10.0**power)
         parts.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}"/>')
         parts.append(f'<text class="loss" x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{_power(power)}</text>')
-    for share in (0.0, 0.5, 1.0):
+    for share in (0.0, 0.5, 1.0) if looks else ():
         text = f'<text class="right" x="{WIDTH - RIGHT + 8}" y="{y(share) + 4:.1f}">{100 * share:.0f} %</text>'
         parts.append(text)
-    for step in range(0, steps + 1, max(1, 10 ** max(0, len(str(steps)) - 1) // 5)):
+    for step in range(0, steps + 1, _round_step(steps / 8)):
         parts.append(f'<text x="{x(step):.1f}" y="{HEIGHT - 10}" text-anchor="middle">{step}</text>')
     points = " ".join(f"{x((i + 0.5) * stretch):.1f},{y_loss(mean):.1f}" for i, mean in enumerate(means))
     parts.append(f'<polyline class="loss" points="{points}"/>')
@@ -85,6 +85,12 @@ def training_curve_svg(losses: Sequence[float], looks: Sequence[tuple[int, float
     return (
         f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true" focusable="false">{"".join(parts)}</svg>'
     )
+
+
+def _round_step(least: float) -> int:
+    """The smallest of 1, 2, 5, 10, 20, … that is no smaller than `least`."""
+    candidates = (digit * int(10.0**power) for power in range(16) for digit in (1, 2, 5))
+    return next(step for step in candidates if step >= least)
 
 
 def _power(power: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import tinygrad_attn
 from tinygrad_attn.errors import MissingExtraError
 from transformer.lessons.attention_head import pencil
+from transformer.lessons.contents import PAGES
 from transformer.lessons.dates import DatesLesson, rounded
 from transformer.lessons.decoder_loop import LoopStep
 from transformer.lessons.formulas import head_on_paper
@@ -30,12 +32,13 @@ def lesson_words() -> Words:
     return Words({code: json.loads(_read(f"words.{code}.json")) for code in LANGUAGES})
 
 
-def lesson_page(lesson: DatesLesson, *, language: str = "auto") -> str:
+def lesson_page(lesson: DatesLesson, *, language: str = "auto", present: Sequence[str] = tuple(PAGES)) -> str:
     """The whole page.
 
     Args:
         lesson: the run.
         language: "en", "ko", or "auto" for the reader's.
+        present: names of the chapters whose pages stand beside this one; links lead to no others.
     """
     words = lesson_words()
     loop = lesson.loop
@@ -68,6 +71,7 @@ def lesson_page(lesson: DatesLesson, *, language: str = "auto") -> str:
         checks=_checks(lesson),
         try_text="1. Mai 2031" if lesson.text != "1. Mai 2031" else "2031년 5월 1일",
         other_text="mercredi 3 mars 1999",
+        pages={name: PAGES[name] for name in present},
     )
 
 

@@ -6,7 +6,10 @@ import pytest
 
 from tests.conftest import require
 from transformer.lessons.dates import DatesLesson, build_lesson
+from transformer.lessons.word import WordLesson, build_word_lesson
+from transformer.lessons.word_model import ReferentConfig
 from transformer.tasks import DatesTask
+from transformer.tasks.coreference import CoreferenceTask
 from transformer.training import Trainer, TrainingConfig, evaluate
 
 
@@ -22,3 +25,9 @@ def trainer() -> Trainer:
 def lesson(trainer: Trainer) -> DatesLesson:
     scores = evaluate(trainer.model, trainer.task, trainer.task.held_out(50), by="language")
     return build_lesson(trainer, scores, "2026년 12월 1일 화요일", drawn=False)
+
+
+@pytest.fixture(scope="session")
+def word_lesson() -> WordLesson:
+    """A few steps only: the model answers badly, and everything computed from it must hold all the same."""
+    return build_word_lesson(CoreferenceTask(), None, ReferentConfig(steps=40, examples=1000))
