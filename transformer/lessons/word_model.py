@@ -98,21 +98,13 @@ class ReferentModel(nn.Module):
         """(batch, d_model), what stands at `it` -> (batch, nouns), its likeness with each noun's vector."""
         return vectors @ self.embedding.tokens.weight[self.noun_ids].T
 
-    def in_doubles(self) -> ReferentModel:
-        """The same model with 64-bit numbers, those of a browser's arithmetic; its values do not change."""
-        for module in self.modules():
-            for name, value in list(vars(module).items()):
-                if isinstance(value, nn.Parameter):
-                    setattr(module, name, nn.Parameter(value.numpy().astype(np.float64)))
-        return self
-
 
 @dataclass(frozen=True, eq=False)
 class Training:
     """A model that has been trained, and what happened meanwhile.
 
     Args:
-        model: in 64-bit numbers, all of them 32-bit values.
+        model: in 64-bit numbers, those of a browser's arithmetic; their values are the 32-bit ones of the training.
         config: how it was trained.
         losses: of each step, in nats.
         seconds: how long it took.
@@ -157,7 +149,7 @@ def train(
         optimizer.step()
         if on_step is not None:
             on_step(step, losses[-1])
-    return Training(model.eval().in_doubles(), config, losses, time.perf_counter() - started)
+    return Training(model.eval().to(np.float64), config, losses, time.perf_counter() - started)
 
 
 def answers(model: ReferentModel, task: CoreferenceTask, sentences: list[Sentence]) -> list[str]:

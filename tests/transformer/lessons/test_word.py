@@ -200,5 +200,5 @@ def test_bars_are_as_long_as_the_share() -> None:
 
 def test_an_untrained_model_looks_nowhere_in_particular() -> None:
     task = CoreferenceTask()
-    model = ReferentModel(task, ReferentConfig(), rng=np.random.default_rng(0)).eval().in_doubles()
+    model = ReferentModel(task, ReferentConfig(), rng=np.random.default_rng(0)).eval()
     assert read(model, task, ARTICLE).looks().max() < 0.5
