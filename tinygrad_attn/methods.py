@@ -203,10 +203,16 @@ class ArrayMethods:
     # They answer with plain boolean arrays: they have no gradient.
 
     def __eq__(self, other: object) -> Any:
-        return self._data == (other._data if isinstance(other, ArrayMethods) else other)
+        try:
+            return self._data == (other._data if isinstance(other, ArrayMethods) else other)
+        except ValueError:
+            return apply(np.equal, self, other)  # says which axis does not fit
 
     def __ne__(self, other: object) -> Any:
-        return self._data != (other._data if isinstance(other, ArrayMethods) else other)
+        try:
+            return self._data != (other._data if isinstance(other, ArrayMethods) else other)
+        except ValueError:
+            return apply(np.not_equal, self, other)  # says which axis does not fit
 
     def __lt__(self, other: Any) -> Any:
         return apply(np.less, self, other)
