@@ -13,7 +13,7 @@ from transformer.lessons.word_model import ReferentConfig, Training
 from transformer.lessons.word_page import word_page
 from transformer.lessons.word_pictures import gaze_svg
 from transformer.lessons.word_terminal import chapter
-from transformer.tasks.coreference import CoreferenceTask
+from transformer.tasks.coreference import ARTICLE, CoreferenceTask
 from transformer.threads import one_blas_thread
 from transformer.training import Progress
 
@@ -42,6 +42,12 @@ class WordChapter:
         Args:
             present: names of the chapters that the folder is going to hold.
         """
+        config = self.config
+        print(f"task:  {ARTICLE}  →  animal")
+        print(
+            f"model: Encoder, {config.layers} layers, and 1 layer beside it, d_model {config.d_model}, "
+            f"{config.num_heads} heads"
+        )
         lesson = self._train()
         for training in (lesson.deep, lesson.shallow):
             print(_trained(training))
