@@ -10,16 +10,13 @@
 from __future__ import annotations
 
 import operator
-import sys
-from collections.abc import Iterator
-from opcode import opname
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-from tinygrad_attn.errors import InPlaceError, ShapeError
-from tinygrad_attn.modes import is_grad_enabled
+from tinygrad_attn.conversions import Conversions
+from tinygrad_attn.errors import InPlaceError
 from tinygrad_attn.registry import OPERATIONS, apply, call, call_method
 
 if TYPE_CHECKING:
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
 Axis = int | tuple[int, ...] | None
 
 
-class ArrayMethods:
+class ArrayMethods(Conversions):
     """What an array can be asked to do; `Tensor` is its only subclass."""
 
     __slots__ = ()
@@ -36,9 +33,6 @@ class ArrayMethods:
     if TYPE_CHECKING:
 
         def _in_place(self, function: Any, other: Any) -> Tensor: ...
-
-    _data: NDArray[Any]
-    requires_grad: bool
 
     # --- NumPy's functions -----------------------------------------------------------------------------------------
 
@@ -54,64 +48,6 @@ class ArrayMethods:
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return call(function, args, kwargs)
-
-    # --- conversions: plain values, without gradient ---------------------------------------------------------------
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        self._refuse_to_be_stored()
-        values = self._data.view()
-        values.flags.writeable = False
-        return np.array(values, dtype=dtype, copy=copy)
-
-    def __float__(self) -> float:
-        self._refuse_to_be_stored()
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __index__(self) -> int:
-        return self._data.__index__()
-
-    def __bool__(self) -> bool:
-        return bool(self._data)
-
-    def item(self) -> Any:
-        """The single value as a Python number."""
-        if self._data.size != 1:
-            shape = self._data.shape
-            raise ShapeError(f"item() needs exactly one element\n  given shape {shape}; use tolist() or numpy()")
-        return self._data.item()
-
-    def tolist(self) -> Any:
-        """The values as nested Python lists."""
-        return self._data.tolist()
-
-    def __len__(self) -> int:
-        if self._data.ndim == 0:
-            raise TypeError("len() of a 0-d tensor")
-        return len(self._data)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if self._data.ndim == 0:
-            raise TypeError("iteration over a 0-d tensor")
-        return (self[index] for index in range(len(self)))
-
-    def _refuse_to_be_stored(self) -> None:
-        """Raise if the caller's caller is just assigning into an array: `array[i] = t` would lose the gradient.
-
-        NumPy asks for plain values there in the same words as `np.asarray(t)` does, which is welcome to them; only the
-        instruction that the asking frame is at tells the two apart.
-        """
-        if not self.requires_grad or not is_grad_enabled():
-            return
-        asking = sys._getframe(2)
-        if opname[asking.f_code.co_code[asking.f_lasti]] in ("STORE_SUBSCR", "STORE_SLICE"):
-            raise InPlaceError(
-                "a Tensor that requires a gradient cannot be assigned into an array: the gradient would be lost\n"
-                "  use ta.index_put(array, t, index=…), np.where, np.stack or np.concatenate, which return a Tensor;\n"
-                "  for the plain values, write t.numpy() or, of one element, t.item()"
-            )
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise InPlaceError(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import tinygrad_attn as ta
 from tests.properties.strategies import BUILT_IN, Case, DrawChooser, cases
 from tinygrad_attn import OPERATIONS, Operation, Tensor
+from tinygrad_attn.conversions import Conversions
 from tinygrad_attn.domain import RandomChooser
 from tinygrad_attn.methods import ArrayMethods
 
@@ -146,7 +147,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 PLAIN = {
     *("argmax", "argmin", "argsort", "nonzero", "all", "any", "round", "__round__", "searchsorted", "item", "tolist"),
     *("__floordiv__", "__rfloordiv__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"),
-    *("__bool__", "__float__", "__int__", "__index__", "__len__", "__array__"),
+    *("__bool__", "__float__", "__complex__", "__int__", "__index__", "__len__", "__array__"),
 }
 # What answers with several Tensors, what hands on to other methods, what changes a leaf in place, and what refuses.
 OTHER = {
@@ -157,7 +158,7 @@ OTHER = {
 
 METHODS = sorted(
     name
-    for name, member in vars(ArrayMethods).items()
+    for name, member in [*vars(ArrayMethods).items(), *vars(Conversions).items()]
     if (callable(member) or isinstance(member, property)) and name not in PLAIN | OTHER
 )
 

@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 
 import tinygrad_attn as ta
 from tests.inputs import variable
+from tinygrad_attn.conversions import Conversions
 from tinygrad_attn.domain import RandomChooser
 from tinygrad_attn.methods import ArrayMethods
 
@@ -166,7 +167,7 @@ FLOAT_METHODS: dict[str, tuple[Any, ...]] = {
 PLAIN_METHODS = {
     *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "argmax", "argmin", "item", "tolist"),
     *("argsort", "any", "all", "round", "__round__", "__floordiv__", "__rfloordiv__", "__divmod__"),
-    *("__array__", "__float__", "__int__", "__index__", "__bool__", "__len__", "__hash__"),
+    *("__array__", "__float__", "__complex__", "__int__", "__index__", "__bool__", "__len__", "__hash__"),
 }
 OTHER_METHODS = {"__array_ufunc__", "__array_function__", "__setitem__", "__iter__", "_refuse_to_be_stored"}
 OTHER_METHODS |= {"__iadd__", "__isub__", "__imul__", "__itruediv__"}
@@ -182,7 +183,8 @@ def test_G14_every_method_that_returns_floats_carries_the_gradient(name: str) ->
 
 
 def test_G14_no_method_is_left_out_of_that_list() -> None:
-    offered = {name for name, value in vars(ArrayMethods).items() if inspect.isfunction(value)}
+    members = [*vars(ArrayMethods).items(), *vars(Conversions).items()]
+    offered = {name for name, value in members if inspect.isfunction(value)}
     assert offered == set(FLOAT_METHODS) | PLAIN_METHODS - {"__hash__"} | OTHER_METHODS
 
 
