@@ -48,6 +48,11 @@ They write into an array, which a recorded graph cannot follow; they raise an `I
 
 """
 
+COMPLEX = """
+These take complex numbers ([complex.md](complex.md)) or make them, and so does what is written with them:
+
+"""
+
 
 def page() -> str:
     """The text of docs/numpy.md."""
@@ -64,6 +69,7 @@ def page() -> str:
             *(WRITTEN_WITH_OTHERS, listed(composed)),
             *(PLAIN, listed(sorted(plain))),
             *(IN_PLACE, listed(sorted(refused))),
+            *(COMPLEX, listed(sorted(name for name, operation in rules.items() if operation.complex))),
         ]
     )
 

@@ -82,6 +82,7 @@ HIPS_OPERATORS: Table = {
     "multigrad_dict": "ta.grad(lambda named: f(**named))",
     "elementwise_grad, deriv": "ta.grad(lambda x: f(x).sum())",
     "jacobian": "ta.jacobian",
+    "holomorphic_grad": "ta.jacobian(f, holomorphic=True)",
     "hessian": "ta.hessian",
     "hessian_vector_product, hessian_tensor_product, make_hvp": "ta.hvp | of any shape",
     "vector_jacobian_product, tensor_jacobian_product, make_vjp": "ta.vjp | of any shape",
@@ -180,12 +181,8 @@ MISSING: Table = {
     "autograd: rules for a type of one's own (`VSpace`)": "arrays in lists, tuples, dicts and dataclasses",
 }
 
-# Names of NumPy, and transforms, that take no Tensor yet; the tests take them either way.
-NOT_YET = words("""
-    angle conj conjugate fft.fft fft.fft2 fft.fftn fft.fftshift fft.ifft fft.ifft2 fft.ifftn fft.ifftshift
-    fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn imag linalg.eig real real_if_close
-    iscomplex iscomplexobj isreal holomorphic_grad
-""")
+# Names of NumPy, and transforms, that take no Tensor yet.
+NOT_YET: list[str] = []
 
 HEAD = """# Where a feature of another engine is found here
 
@@ -193,7 +190,8 @@ Every function and transform that HIPS autograd 1.9, MyGrad 2.5, micrograd, mini
 what to write here: `np` is NumPy, `ta` is `tinygrad_attn`, `tas` is `tinygrad_attn.scipy` ([scipy.md](scipy.md)). The
 page is made by `python docs/peers_table.py`; `tests/parity/test_peers.py` walks what autograd and MyGrad offer, fails
 if a name is not on it, and `test_peers_numbers.py` compares values and gradients with theirs. The lists of the other
-three were written by hand. NumPy has no secant, so there is none here: it is one division.
+three were written by hand. NumPy has no secant, so there is none here: it is one division. Gradients of complex
+numbers are the conjugates of autograd's, as PyTorch's are ([complex.md](complex.md)).
 """
 
 

@@ -97,6 +97,16 @@ def reals(
     return lambda choose: (choose.reals(choose.shape(min_dims, min_side=min_side), low, high, avoid),)
 
 
+def complexes(*, low: float = -2.0, high: float = 2.0) -> Domain:
+    """One complex array of any shape; `low` and `high` are those of its real parts."""
+
+    def draw(choose: Chooser) -> tuple[Any, ...]:
+        shape = choose.shape()
+        return (np.asarray(choose.reals(shape, low, high) + 1j * choose.reals(shape, -1.0, 1.0)),)
+
+    return draw
+
+
 def distinct(*, min_dims: int = 0, min_side: int = 1) -> Domain:
     """One array without ties."""
     return lambda choose: (choose.distinct(choose.shape(min_dims, min_side=min_side)),)

@@ -235,21 +235,56 @@ def user_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def check_real(operation: Operation, out: Any) -> None:
-    """Raise if an operation made anything but real numbers and booleans.
+def no_rule(operation: Operation, index: int) -> GradientError:
+    """The error for an operand that requires a gradient where there is no rule for it."""
+    name = operation.parameter_at(index)
+    return GradientError(
+        f"{operation.name} has no gradient rule for its input {name!r}, which requires one\n"
+        f"  pass {name}.detach(), or attach a rule with @{operation.name}.gradient(...)"
+    )
+
+
+def wrong_number(operation: Operation, answers: Any) -> GradientError:
+    """The error for a joint rule that did not return one gradient for each input."""
+    came = f"{len(answers)}" if isinstance(answers, tuple) else type(answers).__name__
+    return GradientError(
+        f"{operation.name}: the rule must return a tuple of {len(operation.rules)}\n  it returned {came}"
+    )
+
+
+def impossible_answer(operation: Operation, index: int, gradient: Any, source: Tensor) -> GradientError:
+    """The error for what a rule returned, if it is no gradient of its operand `source`."""
+    came = f"{gradient.dtype} {gradient.shape}" if hasattr(gradient, "shape") else type(gradient).__name__
+    numbers = "numbers" if operation.complex else "real numbers"
+    return GradientError(
+        f"{operation.name}: the rule for {operation.parameter_at(index)!r} returned {came}\n"
+        f"  expected {numbers} of shape {source.shape}, or of a shape that {source.shape} broadcasts to"
+    )
+
+
+def only_real(operation: Operation, inputs: Sequence[Any]) -> DtypeError:
+    """The error for complex numbers where formula or rules hold for real ones alone."""
+    return DtypeError(
+        f"{operation.name} takes real numbers, given complex ones\n{operands(operation, inputs)}\n"
+        "  np.real, np.imag and np.absolute make real numbers of them; docs/complex.md lists what takes complex ones"
+    )
+
+
+def check_numbers(operation: Operation, inputs: Sequence[Any], out: Any) -> None:
+    """Raise if an operation made anything but numbers and booleans, or complex numbers that it cannot differentiate.
 
     Raises:
-        DtypeError: complex numbers, objects, strings.
+        DtypeError: complex numbers from an operation on real ones, objects, strings.
     """
-    if out.dtype.kind not in "fiub":
-        raise DtypeError(
-            f"{operation.name}: a Tensor holds real numbers or booleans\n  the result has dtype {out.dtype}"
-        )
+    if out.dtype.kind == "c" and not operation.complex:
+        raise only_real(operation, inputs)
+    if out.dtype.kind not in "fiubc":
+        raise DtypeError(f"{operation.name}: a Tensor holds numbers or booleans\n  the result has dtype {out.dtype}")
 
 
 def _is_finite(value: Any) -> bool:
     values = np.asarray(value)
-    return values.dtype.kind != "f" or bool(np.isfinite(values).all())
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
 
 
 def _first_place(values: Any) -> tuple[int, ...]:

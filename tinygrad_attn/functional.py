@@ -225,13 +225,14 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0, *, has_aux: bo
         ArgumentError: f is no function, `argnums` are no positions, or with `has_aux` f returns no pair.
         OptionError: `argnums` names an argument that was not given, or one twice.
         ShapeError: f returns more than one number.
-        DtypeError: an argument to differentiate by holds whole numbers or booleans.
+        DtypeError: an argument to differentiate by holds whole numbers or booleans, or f returns a complex number.
     """
     numbers = _positions(f, argnums)
 
     def evaluate(*args: Any, **settings: Any) -> tuple[Any, Any]:
         traced = _Traced(f, args, numbers, settings, has_aux)
         out = traced.only_number()
+        _check_kind("grad", [out], holomorphic=False)
         grads = rebuild_each([args[number] for number in numbers], traced.pull([np.ones(out.shape, out.dtype)]))
         value = traced.shown((out, traced.aux) if has_aux else out)
         return value, grads if isinstance(argnums, Sequence) else grads[0]
@@ -306,44 +307,62 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
 
 
 def _dot(left: Sequence[Any], right: Sequence[Any]) -> Tensor:
-    """Sum of the products of all elements."""
+    """Sum of the products of all elements; of complex numbers, those of real with real and imaginary with imaginary."""
     with enable_grad():
         total = Tensor(0.0)
         for a, b in zip(left, right, strict=True):
-            total = total + (a * b).sum()
+            total = total + (a.conj() * b).sum().real
         return total
 
 
-def jacobian(f: Function, argnums: int | Sequence[int] = 0) -> Function:
+def jacobian(f: Function, argnums: int | Sequence[int] = 0, *, holomorphic: bool = False) -> Function:
     """All partial derivatives: x -> (*output shape, *x shape).
 
     Args:
         f: returns an array, or a structure of arrays.
         argnums: as in `value_and_grad`.
+        holomorphic: f is complex, of complex arguments, and has a complex derivative f′(z), which is returned. Without
+            it, f returns real numbers, and each row is a gradient as `.grad` holds it.
     Returns:
         A function of the same arguments. Where f returns a structure or an argument is one, every output holds the
         structure of the argument, and that the matrices; several `argnums` give a tuple.
+    Raises:
+        DtypeError: complex outputs without `holomorphic`, or real outputs or arguments with it.
 
     >>> jacobian(lambda x: x * x)([1.0, 2.0]).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
+    >>> jacobian(lambda z: z * z, holomorphic=True)(1 + 1j).item()
+    (2+2j)
     """
     numbers = _positions(f, argnums)
 
     def evaluate(*args: Any, **settings: Any) -> Any:
         traced = _Traced(f, args, numbers, settings)
+        _check_kind("jacobian", [*traced.outputs, *(traced.variables if holomorphic else ())], holomorphic)
         blocks = []
         for position, out in enumerate(traced.outputs):
             rows = []
             for index in np.ndindex(out.shape):
                 upstreams = [np.zeros(other.shape, other.dtype) for other in traced.outputs]
                 upstreams[position][index] = 1.0
-                rows.append(traced.pull(upstreams))
+                rows.append([row.conj() if holomorphic else row for row in traced.pull(upstreams)])
             matrices = [_stacked([row[k] for row in rows], out, x) for k, x in enumerate(traced.variables)]
             block = rebuild_each([args[number] for number in numbers], matrices)
             blocks.append(block if isinstance(argnums, Sequence) else block[0])
         return rebuild(traced.output, blocks)
 
     return evaluate
+
+
+def _check_kind(name: str, tensors: Sequence[Tensor], holomorphic: bool) -> None:
+    """Raise unless all are real, or all complex if `holomorphic`."""
+    for tensor in tensors:
+        if (tensor.dtype.kind == "c") != holomorphic:
+            expected = "complex arguments and outputs" if holomorphic else "a function that returns real numbers"
+            raise DtypeError(
+                f"{name} needs {expected}\n  given {tensor.dtype} {tensor.shape}; take np.real and np.imag apart,\n"
+                "  or pass holomorphic=True to jacobian for the complex derivative of a complex function"
+            )
 
 
 def _stacked(rows: Sequence[Tensor], out: Tensor, x: Tensor) -> Tensor:

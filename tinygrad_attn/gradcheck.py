@@ -23,6 +23,7 @@ from tinygrad_attn.diagnose.explanation import at, first_place, label
 from tinygrad_attn.domain import RandomChooser
 from tinygrad_attn.errors import CheckError, GradientMismatch, NotDifferentiableError, OptionError, TinygradAttnError
 from tinygrad_attn.gradcheck_compare import Check, FlatFunction, Variable
+from tinygrad_attn.gradcheck_complex import in_real_parts, is_complex
 from tinygrad_attn.gradcheck_culprit import culprit
 from tinygrad_attn.gradcheck_report import (
     Array,
@@ -61,7 +62,8 @@ def gradcheck(
     Args:
         f: a function of Tensors, or an `Operation`; returns a Tensor, or a list, tuple or dict of them.
         *inputs: arrays, Tensors, floats, or lists, tuples or dicts of them. Floating ones are checked; if some are
-            Tensors with requires_grad=True, only those. Of an operation, those that have a rule.
+            Tensors with requires_grad=True, only those. Of an operation, those that have a rule. A complex z is
+            checked as z.real and z.imag.
         order: 2 checks second derivatives too, by the gradient and by the gradient that arrives.
         rtol: relative error that is tolerated.
         seed: of the gradient that arrives.
@@ -212,6 +214,8 @@ def _prepare(
                 "  call module.to(np.float64) first"
             )
         array = plain(parameter)
+        if is_complex(array):
+            raise CheckError(f"gradcheck: the parameter {name} is complex\n  make it an input of the function")
         variables.append(Variable(name, array, _mask(exclude.get(name, False), array, name), parameter))
     unknown = set(exclude) - {variable.name for variable in variables}
     if unknown or not variables:
@@ -228,7 +232,7 @@ def _prepare(
         arguments = [rebuild(value, [next(rest) for _ in flatten(value)]) for value in inputs]
         return flatten(f(*arguments, **options))
 
-    return function, variables
+    return in_real_parts(function, variables)
 
 
 def _parameter_names(f: Callable[..., Any], count: int) -> list[str]:
@@ -255,14 +259,14 @@ def _part_names(name: str, value: Any) -> list[str]:
 
 def _floating(value: Any, name: str) -> Array | None:
     """A copy of a floating input; None for anything else."""
-    if isinstance(value, (Tensor, np.ndarray, np.floating, float, list, tuple)):
+    if isinstance(value, (Tensor, np.ndarray, np.inexact, float, complex, list, tuple)):
         array = np.array(plain(value), order="K", copy=True)
-        if array.dtype == np.float64:
+        if array.dtype in (np.float64, np.complex128):
             return array
-        if array.dtype.kind == "f":
+        if array.dtype.kind in "fc":
             raise CheckError(
                 f"gradcheck: {name} is {array.dtype}; differences of such numbers are mostly rounding error\n"
-                f"  pass {name}.astype(np.float64)"
+                f"  pass {name}.astype(np.{'float64' if array.dtype.kind == 'f' else 'complex128'})"
             )
     return None
 

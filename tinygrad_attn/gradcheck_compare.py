@@ -190,7 +190,7 @@ class Check:
         if not outputs:
             raise CheckError(f"gradcheck: {self.subject} returns nothing floating to differentiate")
         for tensor in graph.topological_order([o for o in outputs if isinstance(o, Tensor)]):
-            if tensor.dtype != np.float64:
+            if tensor.dtype not in (np.float64, np.complex128):
                 made = tensor.node.operation.name if tensor.node is not None else tensor.name or "a leaf"
                 raise CheckError(
                     f"gradcheck: {self.subject} computes in {tensor.dtype} at {made}; differences need float64\n"
@@ -334,7 +334,7 @@ def _cancelled(outputs: Sequence[Any], upstreams: Sequence[Any]) -> float:
     pairs = [(o, u) for o, u in zip(outputs, upstreams, strict=True) if isinstance(o, Tensor) and o.requires_grad]
     with np.errstate(all="ignore"):
         for step in graph.sweep([o for o, _ in pairs], [u for _, u in pairs]):
-            moved = np.square(step.gradient * plain(step.tensor))
+            moved = np.square(np.abs(step.gradient * plain(step.tensor)))
             total += float(np.sum(moved[np.isfinite(moved)]))
     return EPSILON * float(np.sqrt(total))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from tinygrad_attn.checkpoint import Recomputed
 from tinygrad_attn.diagnose.explanation import at, first_place
 from tinygrad_attn.errors import TinygradAttnError
 from tinygrad_attn.gradcheck_compare import JVP, Check, FlatFunction, Variable
+from tinygrad_attn.gradcheck_complex import in_real_parts
 from tinygrad_attn.gradcheck_report import Array, Found
 from tinygrad_attn.modes import no_grad
 from tinygrad_attn.operation import Operation
@@ -99,7 +101,7 @@ def _as_function(
             filled[position] = value
         return [call(filled, **node.options) if as_list else call(*filled, **node.options)]
 
-    return function, variables
+    return in_real_parts(function, variables)
 
 
 def _reference_differs(node: graph.Node) -> str:
@@ -135,7 +137,7 @@ def _run_again(node: graph.Node, operation: Recomputed) -> Callable[..., Any]:
 
 def _rule_text(node: graph.Node, subject: str, parameter: str) -> str:
     operation = node.operation
-    name = parameter.split("[")[0]
+    name = re.split(r"[.\[]", parameter)[0]
     rule = f"the rule of {operation.name} for {parameter}" if name in operation.rules else f"a rule of {operation.name}"
     lines = [f"at fault: {rule}{f', in {node.scope}' if node.scope else ''}"]
     if operation.formulas.get(name):

@@ -315,6 +315,20 @@ class ArrayMethods(Conversions):
         """Hyperbolic tangent of each element."""
         return apply(np.tanh, self)
 
+    @property
+    def real(self) -> Tensor:
+        """Real part; of real numbers, themselves."""
+        return apply(np.real, self) if self._data.dtype.kind == "c" else self  # type: ignore[return-value]
+
+    @property
+    def imag(self) -> Tensor:
+        """Imaginary part; of real numbers, zeros."""
+        return apply(np.imag, self)
+
+    def conj(self) -> Tensor:
+        """Complex conjugate: i becomes −i; real numbers stay themselves."""
+        return apply(np.conjugate, self) if self._data.dtype.kind == "c" else self  # type: ignore[return-value]
+
     def abs(self) -> Tensor:
         """Absolute value of each element."""
         return apply(np.absolute, self)

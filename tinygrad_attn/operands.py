@@ -40,7 +40,9 @@ def floating(operation: Operation, inputs: Sequence[Any]) -> tuple[Any, ...]:
 def constants(operation: Operation, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Operands fit for the graph: arrays are copied, so that changing them later does not change gradients."""
     try:
-        return tuple(v if v is None or isinstance(v, (Tensor, bool, int, float)) else Tensor(v) for v in inputs)
+        return tuple(
+            v if v is None or isinstance(v, (Tensor, bool, int, float, complex)) else Tensor(v) for v in inputs
+        )
     except DtypeError as error:
         raise DtypeError(f"{operation.name}: {error}\n{explain.operands(operation, inputs)}") from None
 

@@ -47,6 +47,7 @@ class Operation:
         reads_at: from the options, the index of the elements that it reads, if it returns them as they stand and none
             of them twice; else None.
         moves: whether elements only change places, are copied or added, whatever their values.
+        complex: whether formula and rules hold for complex numbers, as where they only move; see docs/complex.md.
         formulas: for each differentiable input, its gradient rule in mathematical notation.
         reference: for a fused operation, the same function written with primitive ones; else None.
         domain, option_domains: what inputs and options a test may draw (see `domain.py`).
@@ -64,6 +65,7 @@ class Operation:
         moves: bool = False,
         floating: bool = False,
         reads_at: Callable[[dict[str, Any]], Any] | None = None,
+        complex: bool | None = None,
         domain: Callable[[Any], tuple[Any, ...]] | None = None,
         options: dict[str, Callable[..., Any]] | None = None,
         clash: Callable[..., str | None] | None = None,
@@ -77,6 +79,7 @@ class Operation:
         self.selects = selects
         self.moves = moves
         self.reads_at = reads_at
+        self.complex = moves if complex is None else complex
         self.floating = floating or reference is not None
         self.domain = domain
         self.option_domains = options or {}
@@ -149,6 +152,8 @@ class Operation:
             if isinstance(value, Tensor):
                 traced = True
                 recording = recording or (value.requires_grad and modes.record)
+                if not self.complex and value._data.dtype.kind == "c":
+                    raise explain.only_real(self, inputs)
             elif isinstance(value, (list, tuple)):
                 written = True
         if written:
@@ -163,7 +168,7 @@ class Operation:
             inputs = operands.constants(self, inputs)
             options = {name: operands.own_copy(value) for name, value in options.items()} if options else options
             self._check_differentiable(inputs)
-        arrays = [plain(value) for value in inputs]
+        arrays = [value._data if isinstance(value, Tensor) else value for value in inputs]
         if not self.built_in:
             arrays = [operands.read_only(array) for array in arrays]
         try:
@@ -179,8 +184,8 @@ class Operation:
             return out
         out = np.asarray(unmasked(out))
         if out.dtype.kind != "f":
-            explain.check_real(self, out)
-            recording = False  # whole numbers and booleans have no gradient
+            explain.check_numbers(self, inputs, out)
+            recording = recording and out.dtype.kind == "c"  # whole numbers and booleans have no gradient
         node = Node(self, inputs, options, saved, modes.scope) if recording else None
         if modes.detect_anomaly:
             explain.watch_forward(self, node, out, arrays, options)
@@ -211,10 +216,7 @@ class Operation:
     def _check_differentiable(self, inputs: tuple[Any, ...]) -> None:
         for index, value in enumerate(inputs):
             if isinstance(value, Tensor) and value.requires_grad and self._rule_name(index) not in self.rules:
-                raise GradientError(
-                    f"{self.name} has no gradient rule for its input {self.parameter_at(index)!r}, which requires one\n"
-                    f"  pass {self.parameter_at(index)}.detach(), or attach a rule with @{self.name}.gradient(...)"
-                )
+                raise explain.no_rule(self, index)
 
     def _rule_name(self, index: int) -> str:
         return self.parameters[min(index, len(self.parameters) - 1)]
@@ -234,6 +236,7 @@ class Operation:
         """Run the rules of the `wanted` inputs of `node`; each gradient is folded, cast and checked.
 
         With `create_graph` the rules get Tensors, and a fused operation is differentiated through its reference.
+        Rules see and return the conjugate of what gradients of complex numbers are elsewhere (docs/complex.md).
         Elements in `untaken` were not taken by a `where` that the gradient came through: they send exactly zero, also
         where the local derivative is NaN or infinite.
         """
@@ -241,7 +244,7 @@ class Operation:
             raw = self._pull_through_reference(self.reference, node, gradient, wanted)
         else:
             values = node.inputs if create_graph else tuple(plain(value) for value in node.inputs)
-            raw = self._pull_rules(node, gradient, out if create_graph else out._data, values, wanted)
+            raw = self._pull_rules(node, gradient.conj(), out if create_graph else out._data, values, wanted)
             raw = raw if create_graph else [(index, plain(contribution)) for index, contribution in raw]
         if untaken is not None and self.elementwise:
             raw = [(index, np.where(untaken, 0.0, contribution)) for index, contribution in raw]
@@ -277,10 +280,7 @@ class Operation:
         if self.joint_rule is not None:
             answers = self.joint_rule(gradient, node.saved, *values, **node.options)
             if not isinstance(answers, tuple) or len(answers) != len(self.rules):
-                came = f"{len(answers)}" if isinstance(answers, tuple) else type(answers).__name__
-                raise GradientError(
-                    f"{self.name}: the rule must return a tuple of {len(self.rules)}\n  it returned {came}"
-                )
+                raise explain.wrong_number(self, answers)
             by_name = dict(zip(self.rules, answers, strict=True))
             return [(index, by_name[self.parameters[index]]) for index in wanted]
         rules = [(index, self.rules[self._rule_name(index)]) for index in wanted]
@@ -303,25 +303,25 @@ class Operation:
         for step in sweep([out], [gradient], targets=targets, stop=stop, create_graph=True):
             found[id(step.tensor)] = step.gradient
         return [
-            (index, found.get(id(target), np.zeros(target.shape, target.dtype)))
+            (index, found.get(id(target), np.zeros(target.shape, target.dtype)).conj())  # as a rule would say it
             for index, target in zip(wanted, targets, strict=True)
         ]
 
     def _settle(self, gradient: Any, source: Tensor, index: int) -> Gradient:
-        """Fold a rule's answer to the shape that was broadcast and give it the input's dtype."""
+        """Fold a rule's answer to the shape that was broadcast, give it the input's dtype, and conjugate it."""
+        values = source._data
         try:
-            if gradient.shape != source.shape:
-                gradient = fold(gradient, source.shape)
-            if gradient.dtype != source.dtype:
-                if gradient.dtype.kind not in "fiub":
+            if gradient.shape != values.shape:
+                gradient = fold(gradient, values.shape)
+            if gradient.dtype != values.dtype:
+                if gradient.dtype.kind == "c" and values.dtype.kind == "f" and self.complex:
+                    gradient = gradient.real  # a real number moves along the real axis alone
+                if gradient.dtype.kind not in ("fiubc" if self.complex else "fiub"):
                     raise TypeError
-                gradient = gradient.astype(source.dtype)
+                gradient = gradient.astype(values.dtype)
+            gradient = gradient.conj()
         except (AttributeError, ValueError, TypeError) as error:
-            came = f"{gradient.dtype} {gradient.shape}" if hasattr(gradient, "shape") else type(gradient).__name__
-            raise GradientError(
-                f"{self.name}: the rule for {self.parameter_at(index)!r} returned {came}\n"
-                f"  expected real numbers of shape {source.shape}, or of a shape that {source.shape} broadcasts to"
-            ) from error
+            raise explain.impossible_answer(self, index, gradient, source) from error
         return cast(Gradient, gradient)
 
 
@@ -335,8 +335,8 @@ def op(*numpy_functions: Callable[..., Any], **settings: Any) -> Any:
     Args:
         *numpy_functions: the NumPy functions that run it when they are called with a Tensor.
         **settings: `symbol`, `reference`, `sequence` (the inputs come as one list), `elementwise`, `selects`,
-            `moves`, `floating`, `reads_at`, `domain`, `options` (what a test may draw for each option) and `clash`
-            (explains why shapes do not fit).
+            `moves`, `floating`, `reads_at`, `complex`, `domain`, `options` (what a test may draw for each option) and
+            `clash` (explains why shapes do not fit).
 
     Usable bare as well:
 
@@ -386,7 +386,7 @@ def _register(operation: Operation, numpy_functions: tuple[Callable[..., Any], .
     return operation
 
 
-@op(np.copy, elementwise=True, domain=lambda choose: (choose.reals(choose.shape()),))
+@op(np.copy, elementwise=True, complex=True, domain=lambda choose: (choose.reals(choose.shape()),))
 def identity(x: Any) -> Any:
     """The same values as a tensor of its own.
 

@@ -21,7 +21,7 @@ def where_to_start(tensor: Tensor, gradient: Any) -> Any:
     """The gradient that a backward pass from `tensor` starts with; ones for a single element if it is None.
 
     Raises:
-        GradientError: the tensor requires no gradient, or it has several elements and `gradient` is None.
+        GradientError: the tensor requires no gradient, or it is not one real number and `gradient` is None.
     """
     if not tensor.requires_grad:
         raise GradientError(
@@ -35,6 +35,11 @@ def where_to_start(tensor: Tensor, gradient: Any) -> Any:
             "backward() from more than one element needs the gradient that arrives at each\n"
             f"  given shape {tensor.shape}; reduce it first, as in loss.sum().backward(), or pass that gradient"
         )
+    if tensor.dtype.kind == "c":
+        raise GradientError(
+            "backward() from a complex number needs the gradient that arrives there\n"
+            f"  given {tensor.dtype}; only a real loss can be made smaller: np.absolute(loss), or pass that gradient"
+        )
     return np.ones(tensor.shape, tensor.dtype)
 
 
@@ -42,15 +47,17 @@ def as_gradient(value: Any, tensor: Tensor, what: str) -> Any:
     """`value` as an array of its own in the shape and dtype of `tensor`.
 
     Raises:
-        DtypeError: it holds something else than real numbers; the message begins with `what`.
+        DtypeError: it holds something else than numbers, or complex ones for a real tensor; the message begins with
+            `what`.
         ShapeError: it has another shape.
     """
     try:
         array = np.asarray(value._data if isinstance(value, ArrayMethods) else value)
     except (ValueError, TypeError):  # a nested list of unequal lengths
         array = np.array(None)
-    if array.dtype.kind not in "fiub":
-        raise DtypeError(f"{what} must hold real numbers\n  expected {tensor.dtype} {tensor.shape}, given {value!r}")
+    kinds, numbers = ("fciub", "numbers") if tensor.dtype.kind == "c" else ("fiub", "real numbers")
+    if array.dtype.kind not in kinds:
+        raise DtypeError(f"{what} must hold {numbers}\n  expected {tensor.dtype} {tensor.shape}, given {value!r}")
     if array.shape != tensor.shape:
         raise ShapeError(f"{what} must have the tensor's shape\n  expected {tensor.shape}, given {array.shape}")
     return np.array(array, dtype=tensor.dtype)

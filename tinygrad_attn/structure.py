@@ -53,10 +53,11 @@ def matching(given: Any, like: Any, what: str) -> list[Any]:
 
 
 def _check_leaf(given: Any, like: Any, what: str) -> None:
-    shape = np.shape(plain_or_none(like))
-    values = plain_or_none(given)
-    if values is None or values.dtype.kind not in "fiub":
-        raise DtypeError(f"{what}\n  expected numbers of shape {shape}, given {given!r}")
+    likes, values = plain_or_none(like), plain_or_none(given)
+    shape, is_complex = np.shape(likes), np.iscomplexobj(likes)
+    if values is None or values.dtype.kind not in ("fciub" if is_complex else "fiub"):
+        numbers = "real numbers" if np.iscomplexobj(values) else "numbers"
+        raise DtypeError(f"{what}\n  expected {numbers} of shape {shape}, given {given!r}")
     if values.shape != shape:
         raise ShapeError(f"{what}\n  expected {shape}, given {values.shape}")
 
@@ -86,7 +87,7 @@ def _is_numbers(structure: Any) -> bool:
     """Whether a list is an array written out rather than a list of arrays."""
     if isinstance(structure, (list, tuple)):
         return len(structure) > 0 and all(_is_numbers(value) for value in structure)
-    return isinstance(structure, (int, float, np.generic))
+    return isinstance(structure, (int, float, complex, np.generic))
 
 
 def _rebuild(structure: Any, remaining: Iterator[Any]) -> Any:

@@ -48,13 +48,13 @@ class Tensor(ArrayMethods):
 
     Args:
         data: array, number, nested list or Tensor; copied. Arrays keep their dtype. Python floats, alone or in lists,
-            become the default dtype. Divergence from a rule "lists become the default dtype": integers and booleans
-            stay what they are, as in NumPy and PyTorch, since token ids and masks are written as lists too.
+            get the default precision, and so do complex numbers. Divergence from a rule "lists become the default
+            dtype": integers and booleans stay as they are, like in NumPy: token ids and masks are written as lists too.
         dtype: dtype to convert to.
         requires_grad: whether backward passes should compute ∂L/∂self.
         name: shown in drawings and errors.
     Raises:
-        DtypeError: complex or object data, or `requires_grad` on integers or booleans.
+        DtypeError: objects or text, or `requires_grad` on integers or booleans.
 
     >>> x = Tensor([1.0, 2.0], requires_grad=True, name="x")
     >>> (x * x).sum().backward()
@@ -90,8 +90,8 @@ class Tensor(ArrayMethods):
         except (ValueError, TypeError, OverflowError) as error:
             raise explain.no_array(dtype, error) from None
         from_python = not isinstance(data, (np.ndarray, np.generic, Tensor))
-        if dtype is None and from_python and values.dtype == np.float64:
-            values = values.astype(_default_dtype)
+        if dtype is None and from_python and values.dtype in (np.float64, np.complex128):
+            values = values.astype(_default_dtype if values.dtype.kind == "f" else np.result_type(_default_dtype, "c8"))
         self._start(values, None, requires_grad, name)
         self._check_dtype()
 
@@ -107,9 +107,9 @@ class Tensor(ArrayMethods):
 
     def _check_dtype(self) -> None:
         kind = self._data.dtype.kind
-        if kind not in "fiub":
-            raise DtypeError(f"a Tensor holds real numbers or booleans\n  given dtype {self._data.dtype}")
-        if self.requires_grad and kind != "f":
+        if kind not in "fciub":
+            raise DtypeError(f"a Tensor holds numbers or booleans\n  given dtype {self._data.dtype}")
+        if self.requires_grad and kind not in "fc":
             raise DtypeError(
                 f"requires_grad needs floating values: integers and booleans have no gradient\n"
                 f"  given dtype {self._data.dtype}; write 1.0 for 1, or pass dtype=np.float32"
@@ -273,7 +273,7 @@ class Tensor(ArrayMethods):
         """Add ∂self/∂leaf, weighted with `gradient`, into `.grad` of every leaf behind this tensor.
 
         Args:
-            gradient: ∂L/∂self, in the shape of self; may be left out when self holds one element.
+            gradient: ∂L/∂self, in the shape of self; may be left out when self holds one real number.
             retain_graph: keep the graph for drawing and for further passes, which add again (12, then 24); False frees
                 it on the way and saves memory.
         Raises:

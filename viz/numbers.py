@@ -18,15 +18,18 @@ def significant(value: float | int | bool | complex, digits: int = 3) -> str:
         value: any scalar.
         digits: significant digits to keep.
     Returns:
-        Text in which only an exact zero reads "0"; minus is the typographic −.
+        Text in which only an exact zero reads "0"; minus is the typographic −, and i the square root of −1.
 
     >>> [significant(v) for v in (0.0, 1e-9, -0.25, 3.0, 123456.0, float("nan"))]
     ['0', '1e−9', '−0.25', '3', '1.23e5', 'NaN']
+    >>> significant(0.5 - 2j)
+    '0.5 − 2i'
     """
     if isinstance(value, bool):
         return "True" if value else "False"
     if isinstance(value, complex):
-        return f"{significant(value.real, digits)} + {significant(value.imag, digits)}i"
+        sign = MINUS if value.imag < 0 else "+"
+        return f"{significant(value.real, digits)} {sign} {significant(abs(value.imag), digits)}i"
     if isinstance(value, int) and abs(value) < 10 ** (digits + 2):
         return str(value).replace("-", MINUS)
     number = float(value)

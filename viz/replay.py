@@ -122,8 +122,9 @@ class Replay:
         graph: the computation, with the values that it had.
         steps: what happened, in the order of the sweep.
         loss: what is differentiated, as it stands in ∂L/∂x.
-        unchecked: why there are no derivatives by differences: "off", "large" (too many elements), "differs" (run
-            again in float64, the operation `unchecked_at` gives other values), or "" if there are some.
+        unchecked: why there are no derivatives by differences: "off", "large" (too many elements), "complex"
+            (numbers), "differs" (run again in float64, the operation `unchecked_at` gives other values), or "" if there
+            are some.
         hooked: node ids of tensors that have hooks. They were not called: these are the plain derivatives.
         number: writes one finite number as text.
     """

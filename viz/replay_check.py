@@ -66,6 +66,8 @@ def numerical_gradients(
         limit: give up where it would take long.
     """
     order = topological_order([root])
+    if any(tensor.dtype.kind == "c" for tensor in order):
+        return Checked(missing="complex")
     users = _users(order, MOST_RUNS // RUNS_PER_ELEMENT if limit else None)
     if users is None:
         return Checked(missing="large")

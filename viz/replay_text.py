@@ -27,6 +27,7 @@ NAME_WIDTH = 24
 UNCHECKED = {
     "off": "not asked for",
     "large": "not computed: too many elements for a moment (numerical=True computes them anyway)",
+    "complex": "not available: complex numbers are moved along two axes; gradcheck does that",
     "differs": "not available: run again in float64, {at} gives other values than were recorded",
 }
 

@@ -72,6 +72,7 @@ _ENGLISH = {
     "in 64-bit arithmetic. Here this does not agree with the rules for: {names}.",
     "unchecked_off": "Derivatives by differences were not asked for.",
     "unchecked_large": "Derivatives by differences were not computed: there are too many numbers to move one by one.",
+    "unchecked_complex": "Derivatives by differences are not available for complex numbers.",
     "unchecked_differs": "Derivatives by differences are not available: computed again in 64-bit arithmetic, {at} gives "
     "other values than were recorded.",
     "hooked": "These tensors have hooks, which were not called here: {names}. Shown are the plain derivatives.",
@@ -154,6 +155,7 @@ _KOREAN = {
     "일치하지 않습니다: {names}.",
     "unchecked_off": "수치 미분은 요청하지 않아 구하지 않았습니다.",
     "unchecked_large": "하나씩 움직여 볼 수가 너무 많아 수치 미분은 구하지 않았습니다.",
+    "unchecked_complex": "복소수에 대해서는 수치 미분을 구할 수 없습니다.",
     "unchecked_differs": "수치 미분을 구할 수 없습니다. 64비트로 다시 계산하면 {at} 연산이 기록된 값과 다른 값을 냅니다.",
     "hooked": "다음 텐서에는 훅이 걸려 있지만 여기서는 부르지 않았습니다: {names}. 보이는 것은 순수한 미분값입니다.",
     "picture": "{loss}의 계산 그래프와 단계마다 알려진 기울기. 옆의 단계 설명과 표가 같은 내용을 글과 수로 보여 줍니다.",

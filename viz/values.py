@@ -53,14 +53,17 @@ def _two(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def summary(values: NDArray[Any]) -> Mapping[str, str]:
-    """Sums up an array: mean, least and greatest; how many are not finite, if any are."""
+    """Sums up an array: mean, least and greatest (of complex numbers, the greatest size); how many are not finite."""
     if values.size == 0:
         return {"": "empty"}
     if values.dtype == np.bool_:
         return {"": f"{np.count_nonzero(values):,} of {values.size:,} True"}
-    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values.ravel()
+    finite = values[np.isfinite(values)] if values.dtype.kind in "fc" else values.ravel()
     facts: dict[str, str] = {}
-    if finite.size:
+    if finite.size and finite.dtype.kind == "c":  # there is no least complex number
+        facts["mean"] = significant(complex(finite.mean(dtype=np.complex128)))
+        facts["max |z|"] = significant(np.abs(finite).max().item())
+    elif finite.size:
         facts["mean"] = significant(float(finite.mean(dtype=np.float64)))
         facts["min"] = significant(finite.min().item())
         facts["max"] = significant(finite.max().item())

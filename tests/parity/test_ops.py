@@ -18,7 +18,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import tinygrad_attn as ta
 from tests.conftest import require
-from tests.parity import test_ops_convolution, test_ops_elementwise, test_ops_linalg, test_ops_loss, test_recurrent
+from tests.parity import (
+    test_complex,
+    test_ops_convolution,
+    test_ops_elementwise,
+    test_ops_linalg,
+    test_ops_loss,
+    test_recurrent,
+)
 from tinygrad_attn.domain import RandomChooser
 
 torch = require("torch")
@@ -301,12 +308,15 @@ NOT_IN_PYTORCH = {
 def test_every_operation_that_pytorch_has_is_compared_with_it() -> None:
     """Those behind np.linalg are compared under NumPy's names, in the cases of test_ops_linalg."""
     assert {"solve", "inv", "det", "slogdet", "cholesky"} <= set(test_ops_linalg.CASES)
-    behind_linalg = {"tinygrad_attn.ops.inverse", "tinygrad_attn.ops.decompose"}
+    transforms = {f"{name}, n=None, norm=None" for name in ("fft", "ifft", "rfft", "irfft")}
+    assert {"eigenvalues", "sizes in eigenvectors", *transforms} <= set(test_complex.CASES)
+    behind_linalg = {f"tinygrad_attn.ops.{file}" for file in ("inverse", "decompose", "eig", "fourier")}
     elsewhere = {
         *test_ops_elementwise.THEIRS,
         *test_ops_loss.THEIRS,
         *test_recurrent.THEIRS,
         *test_ops_convolution.THEIRS,
+        *test_complex.CASES,
     }
     compared = {*THEIRS, *elsewhere, *NOT_IN_PYTORCH}
     others = {name for name, f in ta.OPERATIONS.items() if "." not in name and f.__module__ not in behind_linalg}

@@ -102,12 +102,13 @@ class Case:
         """Whether the input at `position` is floating and has a gradient rule."""
         value = self.inputs[position]
         name = self.operation.parameters[min(position, len(self.operation.parameters) - 1)]
-        return isinstance(value, np.ndarray) and value.dtype.kind == "f" and name in self.operation.rules
+        return isinstance(value, np.ndarray) and value.dtype.kind in "fc" and name in self.operation.rules
 
     def converted(self, dtype: Any) -> Case:
-        """The same case with floating inputs of another dtype."""
+        """The same case with floating inputs of another dtype, and complex ones of that precision."""
+        kinds = {"f": dtype, "c": np.result_type(dtype, np.complex64)}
         inputs = tuple(
-            value.astype(dtype) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+            value.astype(kinds.get(value.dtype.kind, value.dtype)) if isinstance(value, np.ndarray) else value
             for value in self.inputs
         )
         return Case(self.operation, inputs, self.options, self.seed)
@@ -137,5 +138,27 @@ def cases(operation: Operation) -> st.SearchStrategy[Case]:
         inputs = tuple(np.asarray(v) if isinstance(v, np.generic) else v for v in operation.domain(choose))
         options = {name: option(choose, inputs) for name, option in operation.option_domains.items()}
         return Case(operation, inputs, options, draw(st.integers(0, 2**16)))
+
+    return drawn()
+
+
+# Of a conjugate pair of eigenvalues either may come first, and a little beside a real matrix it is the other.
+AWAY_FROM_THE_AXIS = {"eigvals", "right_eigenvectors"}
+
+
+def complex_cases(operation: Operation) -> st.SearchStrategy[Case]:
+    """Calls within its domain, with imaginary parts added to one floating input at least."""
+
+    @st.composite
+    def drawn(draw: Any) -> Case:
+        choose, case = DrawChooser(draw), draw(cases(operation))
+        places = [i for i in range(len(case.inputs)) if case.is_differentiable(i)]
+        first, low = choose.pick(places), 0.2 if operation.name in AWAY_FROM_THE_AXIS else -0.8
+        inputs = list(case.inputs)
+        for place in places:
+            if place == first or choose.pick([True, False]):
+                inputs[place] = np.asarray(inputs[place] + 1j * choose.reals(inputs[place].shape, low, 0.8))
+        options = {name: option(choose, tuple(inputs)) for name, option in operation.option_domains.items()}
+        return Case(operation, tuple(inputs), options, case.seed)
 
     return drawn()

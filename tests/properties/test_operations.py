@@ -91,14 +91,14 @@ def test_D2_a_gradient_has_the_shape_and_dtype_of_its_input(
     case = data.draw(cases(operation)).converted(dtype)
     tensors = case.tensors()
     out = case(*tensors)
-    assert out.dtype == case.options.get("dtype", dtype)
+    assert out.numpy().real.dtype == case.options.get("dtype", dtype)
     variables = [value for value in tensors if isinstance(value, Tensor)]
     out.backward(case.upstream(out.shape, out.dtype))
     recorded = pull(case, case.tensors(), create_graph=True)
     for variable, gradient in zip(variables, recorded, strict=True):
         assert isinstance(variable.grad, np.ndarray)
         assert variable.grad.shape == gradient.shape == variable.shape
-        assert variable.grad.dtype == gradient.dtype == dtype
+        assert variable.grad.dtype == gradient.dtype == variable.dtype
 
 
 @every_operation
@@ -117,7 +117,7 @@ def test_D2_one_input_of_float64_makes_the_result_float64_and_only_its_own_gradi
         out, gradients = case(*tensors), pull(case, tensors)
         assert [gradient.dtype for gradient in gradients] == [variable.dtype for variable in variables(case)]
         if operation.reference is None:
-            assert out.dtype == case.options.get("dtype", np.float64)
+            assert out.numpy().real.dtype == case.options.get("dtype", np.float64)
         else:
             with ta.unfused():
                 assert_same([out, *gradients], [case(*tensors), *pull(case, tensors)], rtol=1e-4, atol=1e-5)
@@ -154,8 +154,8 @@ def test_on_plain_arrays_it_is_a_plain_function_of_the_same_value(operation: Ope
     assert_same([recorded], [value])
 
 
-# Where the same number is summed up in another order: the symmetric part, our series and SciPy's.
-ROUNDING = {"cholesky": 1e-13, "erf": 1e-14, "erfc": 1e-14, "sigmoid": 1e-15}
+# Where the same number is computed in another order: the symmetric part, our series and SciPy's, values with vectors.
+ROUNDING = {"cholesky": 1e-13, "eigvals": 1e-12, "erf": 1e-14, "erfc": 1e-14, "sigmoid": 1e-15}
 
 NUMPY_FUNCTIONS = [
     pytest.param(function, operation, id=function.__name__)

@@ -54,6 +54,7 @@ HALF = [0.5, 0.5]
 
 POINTS = [
     # kinks of one variable
+    at(ta.angle, [0.0], value=[0.0], z=[0.0]),
     at(ta.relu, [0.0, -0.0], value=[0.0, 0.0], x=[0.0, 0.0]),
     at(ta.relu6, [0.0, 6.0], value=[0.0, 6.0], x=[0.0, 0.0]),
     at(ta.leaky_relu, [0.0, -0.0], value=[0.0, 0.0], x=[0.1, 0.1], options={"negative_slope": 0.1}),

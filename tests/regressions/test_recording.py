@@ -148,7 +148,7 @@ def test_G14_mean_and_max_are_recorded() -> None:
 
 FLOAT_METHODS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(["sum", "mean", "var", "std", "max", "min", "prod", "cumsum", "flatten", "transpose"], ()),
-    **dict.fromkeys(["squeeze", "clip", "exp", "log", "sqrt", "tanh", "abs", "clone"], ()),
+    **dict.fromkeys(["squeeze", "clip", "exp", "log", "sqrt", "tanh", "abs", "clone", "conj"], ()),
     **dict.fromkeys(["relu", "sigmoid", "softmax"], ()),
     **dict.fromkeys(["copy", "cumprod", "trace", "diagonal", "ravel"], ()),
     "take": ([0, 0],),

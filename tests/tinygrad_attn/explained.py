@@ -22,6 +22,7 @@ def silent() -> Any:
 
 
 def variable(values: Any, name: str | None = "x", dtype: Any = np.float64) -> ta.Tensor:
+    dtype = np.result_type(dtype, np.complex64) if np.iscomplexobj(values) else dtype
     return ta.Tensor(values, dtype=dtype, requires_grad=True, name=name)
 
 

@@ -263,7 +263,7 @@ def test_shapes_that_do_not_fit_are_typed_errors(call: Callable[[], Any], words:
         (lambda: ta.jvp(np.tanh, 1.0, 1.0), ArgumentError, r"of one argument, jvp\(f, \[x\], \[t\]\)"),
         (lambda: ta.jvp(product, *np.ones((2, 2))), ArgumentError, "given ndarray and ndarray"),
         (lambda: ta.jvp(np.tanh, [1.0], [None]), DtypeError, r"expected numbers of shape \(\), given None"),
-        (lambda: ta.jvp(np.tanh, [1.0], [1j]), DtypeError, r"expected numbers of shape \(\), given 1j"),
+        (lambda: ta.jvp(np.tanh, [1.0], [1j]), DtypeError, r"expected real numbers of shape \(\), given 1j"),
         (lambda: ta.vjp(np.tanh, 1.0)[1]("1.0"), DtypeError, "given '1.0'"),
         (lambda: ta.hvp(np.tanh, 1.0, [[1.0], [1.0, 2.0]]), DtypeError, "v must have"),
     ],

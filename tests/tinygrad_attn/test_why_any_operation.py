@@ -15,7 +15,8 @@ from tinygrad_attn.diagnose import why
 # Their domains are special matrices, and a special value in one makes it another.
 DECOMPOSITIONS = {"cholesky", "eigvalsh", "eigenvectors", "inv", "solve", "det", "logabsdet"}
 DECOMPOSITIONS |= {"svdvals", "left_singular_vectors", "right_singular_vectors", "pinv", "q_factor", "r_factor"}
-DECOMPOSITIONS |= {"solve_triangular", "solve_diagonals", "solve_sylvester", "sqrtm", "expm"}
+DECOMPOSITIONS |= {"solve_triangular", "solve_diagonals", "solve_sylvester", "sqrtm", "expm", "eigvals"}
+DECOMPOSITIONS |= {"right_eigenvectors"}
 
 SPECIAL = (0.0, 1.0, 40.0, -900.0, -np.inf)
 

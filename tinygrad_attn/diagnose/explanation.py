@@ -158,7 +158,7 @@ def quoted(source: str) -> list[str]:
 def number(value: Any) -> str:
     """A number with the digits that matter, or a truth value."""
     value = np.asarray(value)
-    if value.dtype.kind == "f":
+    if value.dtype.kind in "fc":
         return f"{value + 0.0:.6g}"  # no −0
     return str(value)
 

@@ -124,7 +124,7 @@ def _guilty_operand(tensor: Tensor, place: Place) -> tuple[int, Place] | None:
         return None
     for position, value in enumerate(node.inputs):
         values = np.asarray(0.0 if value is None else plain(value))
-        if values.dtype.kind == "f" and np.isnan(tensor._data[place]):
+        if values.dtype.kind in "fc" and np.isnan(tensor._data[place]):
             values = np.where(np.isnan(values), np.nan, 0.0)
         for there in _bad_places(values, tensor, place):
             return position, there
@@ -236,7 +236,7 @@ def _met(use: Use, there: Place) -> list[Cause]:
 def _bad_places(value: Any, out: Tensor, there: Place) -> list[Place]:
     """Where an operand of `out` is not finite: the element that meets `there`, or the first one if any may count."""
     values = np.asarray(0.0 if value is None else value)
-    if values.dtype.kind != "f":
+    if values.dtype.kind not in "fc":
         return []
     if out.node is None or not out.node.operation.elementwise:
         return [first_place(_bad(values))] if _bad(values).any() else []

@@ -117,4 +117,4 @@ def _infinite(number: Any) -> bool:
 
 def _finite(value: Any) -> bool:
     values = np.asarray(value)
-    return values.dtype.kind != "f" or bool(np.isfinite(values).all())
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())

@@ -73,7 +73,7 @@ def why(
 
 def _not_required(tensor: Tensor, loss: Tensor | None) -> Explanation:
     subject = label(tensor)
-    if tensor.dtype.kind != "f":
+    if tensor.dtype.kind not in "fc":
         text = f"there is no gradient: it holds {tensor.dtype}, and whole numbers and booleans have none"
         return Explanation(subject, "not required", text)
     source = None if loss is None else next((t for t in topological_order([loss]) if _same_memory(t, tensor)), None)
@@ -207,7 +207,7 @@ class _Question:
         return self._verdict(kind, _told(kind, gradient[self.elements]), tuple(causes))
 
     def _loss_not_recorded(self) -> Explanation:
-        if self.loss.dtype.kind != "f":
+        if self.loss.dtype.kind not in "fc":
             why_not = f"it holds {self.loss.dtype}, and whole numbers and booleans have no gradient"
         else:
             why_not = (

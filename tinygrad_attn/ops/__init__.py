@@ -26,6 +26,7 @@ from tinygrad_attn.ops.activation import (
 )
 from tinygrad_attn.ops.attention import attention, attention_weights
 from tinygrad_attn.ops.chunked import chunked_attention
+from tinygrad_attn.ops.complex import angle, conjugate, imag, real
 from tinygrad_attn.ops.composed_loss import (
     bce_loss,
     focal_loss,
@@ -51,6 +52,7 @@ from tinygrad_attn.ops.decompose import (
 )
 from tinygrad_attn.ops.differences import convolve, correlate, cross, diff, interp, polyval, trapezoid
 from tinygrad_attn.ops.dropout import apply_keep_mask, dropout
+from tinygrad_attn.ops.eig import eig, eigvals, right_eigenvectors
 from tinygrad_attn.ops.einsum import dot, einsum, inner, outer, sum_of_products, tensordot, vdot
 from tinygrad_attn.ops.elementwise import (
     add,
@@ -76,6 +78,7 @@ from tinygrad_attn.ops.elementwise import (
     subtract,
 )
 from tinygrad_attn.ops.erf import erf, erfc
+from tinygrad_attn.ops.fourier import fft, fftn, fftshift, ifft, ifftn, ifftshift, irfft, irfftn, rfft, rfftn
 from tinygrad_attn.ops.index import bincount, embedding, getitem, index_put, scatter_add, sum_rows
 from tinygrad_attn.ops.inverse import cholesky, det, inv, logabsdet, slogdet, solve
 from tinygrad_attn.ops.join import (
@@ -175,31 +178,31 @@ from tinygrad_attn.ops.windows import overlap_add, windows
 
 # fmt: off
 __all__ = [
-    "absolute", "add", "append", "apply_keep_mask", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
-    "arctanh", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "attention", "attention_weights",
-    "average", "avg_pool", "batch_norm", "bce_loss", "bce_with_logits", "bincount", "block", "broadcast_arrays",
-    "broadcast_to", "cbrt", "celu", "cholesky", "chunked_attention", "clip", "column_stack", "compress",
-    "concatenate", "conv", "conv_transpose", "convolve", "copysign", "corrcoef", "correlate", "cos", "cosh", "cov",
-    "cross", "cross_entropy", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "delete", "det",
-    "diag", "diagflat", "diagonal", "diff", "divide", "dot", "dropout", "dsplit", "dstack", "ediff1d",
-    "eigenvectors", "eigh", "eigvalsh", "einsum", "elu", "embedding", "erf", "erfc", "exp", "exp2", "expand_dims",
-    "expm1", "extract", "fabs", "flip", "fliplr", "flipud", "float_power", "fmax", "fmin", "fmod", "focal_loss",
-    "frexp", "full_like", "gelu", "gelu_tanh", "geomspace", "getitem", "glu", "gru_sequence", "gru_step",
-    "hardswish", "hardtanh", "heaviside", "hsplit", "hstack", "huber_loss", "hypot", "index_put", "inner", "insert",
-    "interp", "inv", "kl_divergence", "kron", "l1_loss", "layer_norm", "ldexp", "leaky_relu",
-    "left_singular_vectors", "linear", "linspace", "log", "log1p", "log2", "log10", "log_sigmoid", "log_softmax",
-    "logabsdet", "logaddexp", "logaddexp2", "logspace", "logsumexp", "margin_ranking_loss", "masked_fill", "matmul",
-    "matrix_norm", "matrix_power", "matrix_transpose", "matvec", "max", "max_pool", "maximum", "mean", "median",
-    "meshgrid", "min", "minimum", "mish", "modf", "moveaxis", "mse_loss", "multi_dot", "multi_margin_loss",
-    "multiply", "nan_to_num", "negative", "nll_loss", "norm", "outer", "overlap_add", "pad", "partition",
-    "percentile", "pinv", "polyval", "positive", "power", "prod", "ptp", "put_along_axis", "q_factor", "qr",
-    "quantile", "quick_gelu", "r_factor", "rad2deg", "ravel", "reciprocal", "relu", "relu6", "remainder", "repeat",
-    "reshape", "resize", "right_singular_vectors", "rms_norm", "roll", "rollaxis", "rot90", "rotate_pairs",
-    "scaled_dot_product_attention", "scatter_add", "select", "selu", "sigmoid", "silu", "sin", "sinc", "sinh",
-    "slogdet", "smooth_l1_loss", "softmax", "softplus", "softsign", "solve", "sort", "split", "sqrt", "square",
-    "squeeze", "stack", "std", "subtract", "sum", "sum_of_products", "sum_rows", "svd", "svdvals", "swapaxes",
-    "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose", "trapezoid", "tril",
-    "triu", "unstack", "unwrap", "vander", "var", "vdot", "vecdot", "vecmat", "vector_norm", "vsplit", "vstack",
-    "where", "windows",
+    "absolute", "add", "angle", "append", "apply_keep_mask", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctan2", "arctanh", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "attention",
+    "attention_weights", "average", "avg_pool", "batch_norm", "bce_loss", "bce_with_logits", "bincount", "block",
+    "broadcast_arrays", "broadcast_to", "cbrt", "celu", "cholesky", "chunked_attention", "clip", "column_stack",
+    "compress", "concatenate", "conjugate", "conv", "conv_transpose", "convolve", "copysign", "corrcoef", "correlate",
+    "cos", "cosh", "cov", "cross", "cross_entropy", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad",
+    "delete", "det", "diag", "diagflat", "diagonal", "diff", "divide", "dot", "dropout", "dsplit", "dstack", "ediff1d",
+    "eig", "eigenvectors", "eigh", "eigvals", "eigvalsh", "einsum", "elu", "embedding", "erf", "erfc", "exp", "exp2",
+    "expand_dims", "expm1", "extract", "fabs", "fft", "fftn", "fftshift", "flip", "fliplr", "flipud", "float_power",
+    "fmax", "fmin", "fmod", "focal_loss", "frexp", "full_like", "gelu", "gelu_tanh", "geomspace", "getitem", "glu",
+    "gru_sequence", "gru_step", "hardswish", "hardtanh", "heaviside", "hsplit", "hstack", "huber_loss", "hypot", "ifft",
+    "ifftn", "ifftshift", "imag", "index_put", "inner", "insert", "interp", "inv", "irfft", "irfftn", "kl_divergence",
+    "kron", "l1_loss", "layer_norm", "ldexp", "leaky_relu", "left_singular_vectors", "linear", "linspace", "log",
+    "log1p", "log2", "log10", "log_sigmoid", "log_softmax", "logabsdet", "logaddexp", "logaddexp2", "logspace",
+    "logsumexp", "margin_ranking_loss", "masked_fill", "matmul", "matrix_norm", "matrix_power", "matrix_transpose",
+    "matvec", "max", "max_pool", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mish", "modf", "moveaxis",
+    "mse_loss", "multi_dot", "multi_margin_loss", "multiply", "nan_to_num", "negative", "nll_loss", "norm", "outer",
+    "overlap_add", "pad", "partition", "percentile", "pinv", "polyval", "positive", "power", "prod", "ptp",
+    "put_along_axis", "q_factor", "qr", "quantile", "quick_gelu", "r_factor", "rad2deg", "ravel", "real", "reciprocal",
+    "relu", "relu6", "remainder", "repeat", "reshape", "resize", "rfft", "rfftn", "right_eigenvectors",
+    "right_singular_vectors", "rms_norm", "roll", "rollaxis", "rot90", "rotate_pairs", "scaled_dot_product_attention",
+    "scatter_add", "select", "selu", "sigmoid", "silu", "sin", "sinc", "sinh", "slogdet", "smooth_l1_loss", "softmax",
+    "softplus", "softsign", "solve", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum",
+    "sum_of_products", "sum_rows", "svd", "svdvals", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot",
+    "tile", "trace", "transpose", "trapezoid", "tril", "triu", "unstack", "unwrap", "vander", "var", "vdot", "vecdot",
+    "vecmat", "vector_norm", "vsplit", "vstack", "where", "windows",
 ]
 # fmt: on

@@ -13,7 +13,7 @@ import numpy as np
 from tinygrad_attn.domain import Chooser, one_of
 from tinygrad_attn.errors import GradientError, OptionError, ShapeError
 from tinygrad_attn.operation import op
-from tinygrad_attn.ops.inverse import solve, square_clash
+from tinygrad_attn.ops.inverse import need_square, solve, square_clash
 from tinygrad_attn.registry import implements
 from tinygrad_attn.tensor import plain
 
@@ -32,12 +32,12 @@ def symmetric_part(a: Any) -> Any:
     return (a + transposed(a)) / 2
 
 
-def _times(a: Any, numbers: Any) -> Any:
+def times(a: Any, numbers: Any) -> Any:
     """A diag(numbers): each column multiplied with its number."""
     return a * np.expand_dims(numbers, -2)
 
 
-def _inverse_gaps(values: Any, name: str) -> Any:
+def inverse_gaps(values: Any, name: str) -> Any:
     """Fᵢⱼ = 1 / (valueⱼ − valueᵢ), and 0 on the diagonal.
 
     Raises:
@@ -95,14 +95,14 @@ def eigvalsh(a: Any, *, UPLO: Any = "L") -> Any:
     Source:
         Giles (2008), An extended collection of matrix derivative results, section 3.1.
     """
-    _need_square(a)
+    need_square(a)
     return np.linalg.eigvalsh(symmetric_part(a), UPLO)
 
 
 @eigvalsh.gradient("a", formula="dA = V diag(dλ) Vᵀ")
 def _(g: Any, out: Any, a: Any, *, UPLO: Any) -> Any:
     vectors = eigenvectors(a)
-    return np.matmul(_times(vectors, g), transposed(vectors))
+    return np.matmul(times(vectors, g), transposed(vectors))
 
 
 @op(symbol="V", domain=_spread_apart, clash=square_clash)
@@ -111,13 +111,13 @@ def eigenvectors(a: Any) -> Any:
 
     A V = V diag(λ). The sign of each is LAPACK's. Where two eigenvalues are equal there is no derivative.
     """
-    _need_square(a)
+    need_square(a)
     return np.linalg.eigh(symmetric_part(a))[1]
 
 
 @eigenvectors.gradient("a", formula="dA = sym(V (F ∘ Vᵀ dV) Vᵀ), Fᵢⱼ = 1 / (λⱼ − λᵢ)")
 def _(g: Any, vectors: Any, a: Any) -> Any:
-    turned = _inverse_gaps(eigvalsh(a), "eigenvectors") * np.matmul(transposed(vectors), g)
+    turned = inverse_gaps(eigvalsh(a), "eigenvectors") * np.matmul(transposed(vectors), g)
     return symmetric_part(np.matmul(np.matmul(vectors, turned), transposed(vectors)))
 
 
@@ -125,11 +125,6 @@ def _(g: Any, vectors: Any, a: Any) -> Any:
 def eigh(a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues and eigenvectors of symmetric matrices, as NumPy's named tuple; see `eigvalsh` and `eigenvectors`."""
     return EighResult(eigvalsh(a, UPLO=UPLO), eigenvectors(a))
-
-
-def _need_square(a: Any) -> None:
-    if square_clash(np.shape(a)) is not None:
-        raise ValueError("not square")
 
 
 # --- singular values -----------------------------------------------------------------------------------------------
@@ -158,7 +153,7 @@ def svdvals(x: Any) -> Any:
 
 @svdvals.gradient("x", formula="dA = U diag(dσ) Vᵀ")
 def _(g: Any, out: Any, x: Any) -> Any:
-    return np.matmul(_times(left_singular_vectors(x), g), right_singular_vectors(x))
+    return np.matmul(times(left_singular_vectors(x), g), right_singular_vectors(x))
 
 
 @op(symbol="U", domain=_full_rank, clash=matrix_clash)
@@ -174,10 +169,10 @@ def left_singular_vectors(x: Any) -> Any:
 def _(g: Any, u: Any, x: Any) -> Any:
     values, v_t = svdvals(x), right_singular_vectors(x)
     seen = np.matmul(transposed(u), g)
-    turned = _inverse_gaps(np.square(values), "left_singular_vectors") * seen
-    inside = np.matmul(u, _times(turned + transposed(turned), values))
+    turned = inverse_gaps(np.square(values), "left_singular_vectors") * seen
+    inside = np.matmul(u, times(turned + transposed(turned), values))
     if x.shape[-2] > x.shape[-1]:
-        inside = inside + _times(g - np.matmul(u, seen), _inverse(values, "left_singular_vectors"))
+        inside = inside + times(g - np.matmul(u, seen), _inverse(values, "left_singular_vectors"))
     return np.matmul(inside, v_t)
 
 
@@ -194,12 +189,12 @@ def right_singular_vectors(x: Any) -> Any:
 def _(g: Any, v_t: Any, x: Any) -> Any:
     values, u = svdvals(x), left_singular_vectors(x)
     seen = np.matmul(v_t, transposed(g))
-    turned = _inverse_gaps(np.square(values), "right_singular_vectors") * seen
-    inside = np.matmul(_times(u, values), np.matmul(turned + transposed(turned), v_t))
+    turned = inverse_gaps(np.square(values), "right_singular_vectors") * seen
+    inside = np.matmul(times(u, values), np.matmul(turned + transposed(turned), v_t))
     if x.shape[-1] <= x.shape[-2]:
         return inside
     inverse = _inverse(values, "right_singular_vectors")
-    return inside + np.matmul(_times(u, inverse), g - np.matmul(transposed(seen), v_t))
+    return inside + np.matmul(times(u, inverse), g - np.matmul(transposed(seen), v_t))
 
 
 @implements(np.linalg.svd)

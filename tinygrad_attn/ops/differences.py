@@ -158,9 +158,9 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     """One vector slid along the other.
 
-    yᵢ = Σⱼ aᵢ₊ⱼ vⱼ, with `mode` as in `convolve`
+    yᵢ = Σⱼ aᵢ₊ⱼ conj(vⱼ), with `mode` as in `convolve`
     """
-    a, v = np.atleast_1d(a), np.atleast_1d(v)
+    a, v = np.atleast_1d(a), np.atleast_1d(v).conj()
     long, short = _vectors("correlate", a, v, mode)
     slid = _slid(long, short, mode)
     return slid if v.shape[0] <= a.shape[0] else np.flip(slid)  # they were exchanged, and that turns the result around

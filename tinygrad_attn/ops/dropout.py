@@ -28,7 +28,7 @@ def keep_mask(shape: tuple[int, ...], p: float, dtype: Any, rng: np.random.Gener
     return Tensor.from_own(np.asarray((drawn >= p) * np.asarray(1.0 / (1.0 - p), dtype=dtype)))
 
 
-@op(symbol="dropout", elementwise=True, domain=broadcasting({}, {}))
+@op(symbol="dropout", elementwise=True, complex=True, domain=broadcasting({}, {}))
 def apply_keep_mask(x: Any, keep: Any) -> Any:
     """`x` times a mask of zeros and 1/(1 − p); backward, the same mask.
 

@@ -84,7 +84,7 @@ def _subscripts(choose: Chooser, inputs: tuple[Any, ...]) -> str:
     return next(subscripts for subscripts, shapes in _FORMS if shapes == tuple(x.shape for x in inputs))
 
 
-@op(symbol="einsum", domain=_products, options={"subscripts": _subscripts})
+@op(symbol="einsum", complex=True, domain=_products, options={"subscripts": _subscripts})
 def sum_of_products(*operands: Any, subscripts: str) -> Any:
     """The operation behind `einsum`.
 
@@ -251,8 +251,8 @@ def dot(a: Any, b: Any) -> Any:
 
 @implements(np.vdot)
 def vdot(a: Any, b: Any) -> Any:
-    """Sum of the products of all elements."""
-    return np.dot(np.reshape(a, (-1,)), np.reshape(b, (-1,)))
+    """Sum of the products of all elements, those of `a` conjugated."""
+    return np.dot(np.reshape(a, (-1,)).conj(), np.reshape(b, (-1,)))
 
 
 @implements(np.inner)

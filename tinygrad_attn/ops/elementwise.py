@@ -26,7 +26,7 @@ NOT_ZERO: dict[str, Any] = {"low": -3.0, "high": 3.0, "avoid": (0.0,)}
 # --- arithmetic --------------------------------------------------------------------------------------------------
 
 
-@op(np.add, symbol="+", elementwise=True, domain=broadcasting(ANY, ANY), clash=broadcast_clash)
+@op(np.add, symbol="+", elementwise=True, complex=True, domain=broadcasting(ANY, ANY), clash=broadcast_clash)
 def add(a: Any, b: Any) -> Any:
     """Sum of two arrays.
 
@@ -45,7 +45,7 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     return g
 
 
-@op(np.subtract, symbol="−", elementwise=True, domain=broadcasting(ANY, ANY), clash=broadcast_clash)
+@op(np.subtract, symbol="−", elementwise=True, complex=True, domain=broadcasting(ANY, ANY), clash=broadcast_clash)
 def subtract(a: Any, b: Any) -> Any:
     """Difference of two arrays.
 
@@ -64,7 +64,7 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     return -g
 
 
-@op(np.multiply, symbol="×", elementwise=True, domain=broadcasting(ANY, ANY), clash=broadcast_clash)
+@op(np.multiply, symbol="×", elementwise=True, complex=True, domain=broadcasting(ANY, ANY), clash=broadcast_clash)
 def multiply(a: Any, b: Any) -> Any:
     """Product of two arrays, element by element.
 
@@ -83,7 +83,7 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     return g * a
 
 
-@op(np.divide, symbol="÷", elementwise=True, domain=broadcasting(ANY, NOT_ZERO), clash=broadcast_clash)
+@op(np.divide, symbol="÷", elementwise=True, complex=True, domain=broadcasting(ANY, NOT_ZERO), clash=broadcast_clash)
 def divide(a: Any, b: Any) -> Any:
     """Quotient of two arrays.
 
@@ -102,7 +102,14 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     return -g * out / b
 
 
-@op(np.power, symbol="pow", elementwise=True, domain=broadcasting(POSITIVE, NOT_ZERO), clash=broadcast_clash)
+@op(
+    np.power,
+    symbol="pow",
+    elementwise=True,
+    complex=True,
+    domain=broadcasting(POSITIVE, NOT_ZERO),
+    clash=broadcast_clash,
+)
 def power(a: Any, b: Any) -> Any:
     """Base `a` raised to `b`.
 
@@ -127,8 +134,8 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
 
 @power.gradient("b", formula="db = dy ∘ y ln a")
 def _(g: Any, out: Any, a: Any, b: Any) -> Any:
-    base = np.where(np.logical_and(np.equal(a, 0), np.greater_equal(b, 0)), 1.0, a)
-    return g * out * np.log(base)
+    base = np.where(np.logical_and(np.equal(a, 0), np.greater_equal(np.real(b), 0)), np.ones_like(out), a)
+    return g * out * np.log(base)  # of the result's dtype: a negative base of a complex power has a logarithm
 
 
 @implements(np.float_power)
@@ -140,7 +147,7 @@ def float_power(a: Any, b: Any) -> Any:
     return np.power(a, b)
 
 
-@op(np.negative, symbol="−", elementwise=True, domain=reals())
+@op(np.negative, symbol="−", elementwise=True, complex=True, domain=reals())
 def negative(x: Any) -> Any:
     """Every sign turned.
 
@@ -154,7 +161,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return -g
 
 
-@op(np.positive, symbol="+", elementwise=True, domain=reals())
+@op(np.positive, symbol="+", elementwise=True, complex=True, domain=reals())
 def positive(x: Any) -> Any:
     """The same values.
 
@@ -168,7 +175,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g
 
 
-@op(np.square, symbol="x²", elementwise=True, domain=reals())
+@op(np.square, symbol="x²", elementwise=True, complex=True, domain=reals())
 def square(x: Any) -> Any:
     """Every element times itself.
 
@@ -182,7 +189,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g * 2.0 * x
 
 
-@op(np.reciprocal, symbol="1/x", elementwise=True, domain=reals(low=-3.0, high=3.0, avoid=(0.0,)))
+@op(np.reciprocal, symbol="1/x", elementwise=True, complex=True, domain=reals(low=-3.0, high=3.0, avoid=(0.0,)))
 def reciprocal(x: Any) -> Any:
     """One over every element.
 
@@ -199,7 +206,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
 # --- exponentials and roots --------------------------------------------------------------------------------------
 
 
-@op(np.exp, elementwise=True, domain=reals())
+@op(np.exp, elementwise=True, complex=True, domain=reals())
 def exp(x: Any) -> Any:
     """Exponential.
 
@@ -213,7 +220,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g * out
 
 
-@op(np.log, symbol="ln", elementwise=True, domain=reals(**POSITIVE))
+@op(np.log, symbol="ln", elementwise=True, complex=True, domain=reals(**POSITIVE))
 def log(x: Any) -> Any:
     """Natural logarithm.
 
@@ -227,7 +234,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g / x
 
 
-@op(np.exp2, symbol="2ˣ", elementwise=True, domain=reals())
+@op(np.exp2, symbol="2ˣ", elementwise=True, complex=True, domain=reals())
 def exp2(x: Any) -> Any:
     """Two raised to x.
 
@@ -241,7 +248,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g * out * math.log(2.0)
 
 
-@op(np.log2, symbol="log₂", elementwise=True, domain=reals(**POSITIVE))
+@op(np.log2, symbol="log₂", elementwise=True, complex=True, domain=reals(**POSITIVE))
 def log2(x: Any) -> Any:
     """Logarithm to base 2.
 
@@ -255,7 +262,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g / (x * math.log(2.0))
 
 
-@op(np.log10, symbol="log₁₀", elementwise=True, domain=reals(**POSITIVE))
+@op(np.log10, symbol="log₁₀", elementwise=True, complex=True, domain=reals(**POSITIVE))
 def log10(x: Any) -> Any:
     """Logarithm to base 10.
 
@@ -269,7 +276,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g / (x * math.log(10.0))
 
 
-@op(np.expm1, elementwise=True, domain=reals())
+@op(np.expm1, elementwise=True, complex=True, domain=reals())
 def expm1(x: Any) -> Any:
     """Exponential minus one, exact near zero.
 
@@ -283,7 +290,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g * np.exp(x)  # y + 1 would have lost its digits where y rounds to −1
 
 
-@op(np.log1p, elementwise=True, domain=reals(low=-0.7, high=3.0))
+@op(np.log1p, elementwise=True, complex=True, domain=reals(low=-0.7, high=3.0))
 def log1p(x: Any) -> Any:
     """Logarithm of one plus x, exact near zero.
 
@@ -335,7 +342,7 @@ def _(g: Any, out: Any, a: Any, b: Any) -> Any:
     return g * sigmoid((b - np.where(np.equal(out, -np.inf), np.inf, a)) * math.log(2.0))
 
 
-@op(np.sqrt, symbol="√", elementwise=True, domain=reals(**POSITIVE))
+@op(np.sqrt, symbol="√", elementwise=True, complex=True, domain=reals(**POSITIVE))
 def sqrt(x: Any) -> Any:
     """Square root; its slope at 0 is infinite, which `detect_anomaly` reports.
 

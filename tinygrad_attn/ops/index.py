@@ -187,6 +187,7 @@ def _some_places(choose: Chooser, inputs: tuple[Any, ...]) -> Any:
 
 @op(
     symbol="put",
+    complex=True,
     domain=_put,
     options={"index": _some_places},
 )
@@ -263,7 +264,7 @@ def _table(choose: Chooser) -> tuple[Any, ...]:
     return choose.reals((rows, choose.integer(0, 3))), choose.integers(choose.shape(0, 2), 0, rows - 1)
 
 
-@op(domain=_table, options={"padding_index": lambda choose, inputs: None})
+@op(complex=True, domain=_table, options={"padding_index": lambda choose, inputs: None})
 def embedding(weight: Any, ids: Any, *, padding_index: int | None = None) -> Any:
     """The rows of a table that `ids` name; a row that is read twice receives both gradients.
 
@@ -294,7 +295,7 @@ def _rows(choose: Chooser) -> tuple[Any, ...]:
     return choose.reals((*ids.shape, 2)), ids
 
 
-@op(domain=_rows, options={"num_rows": lambda choose, inputs: 3})
+@op(complex=True, domain=_rows, options={"num_rows": lambda choose, inputs: 3})
 def sum_rows(values: Any, ids: Any, *, num_rows: int) -> Any:
     """Row `id` of the result is the sum of the values at the places that hold `id`.
 

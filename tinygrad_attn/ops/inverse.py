@@ -39,7 +39,8 @@ def solve_clash(a: Shape, b: Shape, **_: Any) -> str | None:
     return None
 
 
-def _need_square(a: Any) -> None:
+def need_square(a: Any) -> None:
+    """Raise unless `a` is a stack of square matrices; `square_clash` has the words."""
     if square_clash(np.shape(a)) is not None:
         raise ValueError("not square")
 
@@ -73,7 +74,7 @@ def _square(choose: Chooser) -> tuple[Any, ...]:
     return (_regular(choose, choose.integer(0, 3)),)
 
 
-@op(np.linalg.solve, domain=_system, clash=solve_clash)
+@op(np.linalg.solve, complex=True, domain=_system, clash=solve_clash)
 def solve(a: Any, b: Any) -> Any:
     """Solution of linear equations.
 
@@ -87,7 +88,7 @@ def solve(a: Any, b: Any) -> Any:
     Source:
         Derived in docs/derivations.md, §8.
     """
-    _need_square(a)
+    need_square(a)
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError as error:
@@ -115,7 +116,7 @@ def _solve_transposed(g: Any, a: Any, b: Any) -> Any:
     return solve(transposed, g)
 
 
-@op(np.linalg.inv, symbol="⁻¹", domain=_square, clash=square_clash)
+@op(np.linalg.inv, symbol="⁻¹", complex=True, domain=_square, clash=square_clash)
 def inv(a: Any) -> Any:
     """Inverse of each matrix; to solve equations, `solve` is faster and more accurate.
 
@@ -126,7 +127,7 @@ def inv(a: Any) -> Any:
     Source:
         From Y A = I: δY = −Y δA Y (docs/derivations.md, §8).
     """
-    _need_square(a)
+    need_square(a)
     try:
         return np.linalg.inv(a)
     except np.linalg.LinAlgError as error:
@@ -139,7 +140,7 @@ def _(g: Any, y: Any, a: Any) -> Any:
     return -np.matmul(np.matmul(transposed, g), transposed)
 
 
-@op(np.linalg.det, domain=_square, clash=square_clash)
+@op(np.linalg.det, complex=True, domain=_square, clash=square_clash)
 def det(a: Any) -> Any:
     """Determinant of each matrix. It is a polynomial: its gradient is exact at singular matrices too, in every order.
 
@@ -148,7 +149,7 @@ def det(a: Any) -> Any:
     Source:
         Jacobi's formula (docs/derivations.md, §8).
     """
-    _need_square(a)
+    need_square(a)
     return np.linalg.det(a)
 
 
@@ -182,13 +183,13 @@ def _entries(number: Any) -> Any:
     return np.expand_dims(number, (-2, -1))
 
 
-@op(symbol="log|det|", domain=_square, clash=square_clash)
+@op(symbol="log|det|", complex=True, domain=_square, clash=square_clash)
 def logabsdet(a: Any) -> Any:
     """Logarithm of the absolute determinant, without overflow; −∞ for a singular matrix, which then has no gradient.
 
     y = ln |det A|
     """
-    _need_square(a)
+    need_square(a)
     return np.linalg.slogdet(a)[1]
 
 
@@ -201,10 +202,12 @@ def _(g: Any, y: Any, a: Any) -> Any:
 def slogdet(a: Any) -> Any:
     """Sign and logarithm of the absolute value of each determinant, as NumPy's named tuple.
 
-    The sign is a plain array: its derivative is 0 wherever there is one.
+    The sign is a plain array: its derivative is 0 wherever there is one. That of a complex determinant is a direction,
+    which turns: det(A) / |det(A)|, recorded.
     """
     logarithm = logabsdet(a)
-    return SlogdetResult(np.linalg.slogdet(plain(a))[0], logarithm)
+    direction = np.sign(det(a)) if np.iscomplexobj(a) else np.linalg.slogdet(plain(a))[0]
+    return SlogdetResult(direction, logarithm)
 
 
 def _positive_definite(choose: Chooser) -> tuple[Any, ...]:
@@ -231,7 +234,7 @@ def cholesky(a: Any, *, upper: bool = False) -> Any:
     Source:
         Murray (2016), Differentiation of the Cholesky decomposition; docs/derivations.md, §8.
     """
-    _need_square(a)
+    need_square(a)
     try:
         lower = np.linalg.cholesky((a + np.swapaxes(a, -1, -2)) / 2)
     except np.linalg.LinAlgError as error:

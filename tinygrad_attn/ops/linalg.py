@@ -25,7 +25,7 @@ def _factors(choose: Chooser) -> tuple[Any, ...]:
     return choose.reals(left), choose.reals(right)
 
 
-@op(np.matmul, symbol="@", domain=_factors, clash=matmul_clash)
+@op(np.matmul, symbol="@", complex=True, domain=_factors, clash=matmul_clash)
 def matmul(a: Any, b: Any) -> Any:
     """Matrix product over the last two axes; leading axes broadcast, a 1-D operand is a row or a column.
 
@@ -65,6 +65,7 @@ def as_rows(x: Any) -> Any:
 @op(
     np.linalg.norm,
     symbol="‖x‖",
+    complex=True,
     domain=reals(min_dims=1, min_side=1, low=0.1),
     options={"ord": one_of(None, 1, 2, 3), "axis": any_axis, "keepdims": flag},
 )
@@ -91,7 +92,7 @@ def norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     return np.linalg.norm(x, ord, axis, keepdims)
 
 
-@norm.gradient("x", formula="dxᵢ = dy · sign(xᵢ) (|xᵢ| / y)ᵖ⁻¹, and 0 where y = 0")
+@norm.gradient("x", formula="dxᵢ = dy · conj(sign(xᵢ)) (|xᵢ| / y)ᵖ⁻¹, and 0 where y = 0")
 def _(g: Any, out: Any, x: Any, *, ord: Any, axis: Any, keepdims: bool) -> Any:
     y = spread(out, x, axis, keepdims)
     length = np.where(np.equal(y, 0), 1.0, y)
@@ -102,7 +103,7 @@ def _(g: Any, out: Any, x: Any, *, ord: Any, axis: Any, keepdims: bool) -> Any:
         unit = np.sign(x) * largest / np.sum(largest, axis=axis, keepdims=True)
     else:
         unit = np.sign(x) * np.power(np.absolute(x) / length, ord - 1)
-    return spread(g, x, axis, keepdims) * np.where(np.equal(y, 0), 0.0, unit)
+    return spread(g, x, axis, keepdims) * np.where(np.equal(y, 0), 0.0, unit.conj())
 
 
 @implements(np.linalg.vector_norm)
@@ -164,7 +165,7 @@ def linear_clash(x: tuple[int, ...], weight: tuple[int, ...], *bias: tuple[int, 
     return None
 
 
-@op(reference=linear_definition, domain=_affine, clash=linear_clash)
+@op(reference=linear_definition, complex=True, domain=_affine, clash=linear_clash)
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """Affine map of the last axis.
 

@@ -32,7 +32,7 @@ def places_on_diagonal(rows: int, columns: int, offset: int) -> tuple[Any, Any]:
     return steps + max(-offset, 0), steps + max(offset, 0)
 
 
-@op(np.diagonal, symbol="diag", domain=reals(min_dims=2), options=_PLACE)
+@op(np.diagonal, symbol="diag", complex=True, domain=reals(min_dims=2), options=_PLACE)
 def diagonal(x: Any, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Elements on a diagonal of two axes; they become the last axis.
 
@@ -49,7 +49,7 @@ def _(g: Any, out: Any, x: Any, *, offset: int, axis1: int, axis2: int) -> Any:
     return np.moveaxis(matrices, (-2, -1), (axis1, axis2))
 
 
-@op(np.trace, symbol="tr", domain=reals(min_dims=2), options=_PLACE)
+@op(np.trace, symbol="tr", complex=True, domain=reals(min_dims=2), options=_PLACE)
 def trace(x: Any, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Sum of the elements on a diagonal of two axes.
 
@@ -64,7 +64,7 @@ def _(g: Any, out: Any, x: Any, *, offset: int, axis1: int, axis2: int) -> Any:
     return np.moveaxis(np.expand_dims(g, (-2, -1)) * identity, (-2, -1), (axis1, axis2))
 
 
-@op(np.tril, domain=reals(min_dims=2), options={"k": _offset})
+@op(np.tril, complex=True, domain=reals(min_dims=2), options={"k": _offset})
 def tril(x: Any, *, k: int = 0) -> Any:
     """Lower triangle of each matrix, zeros above its k-th diagonal.
 
@@ -79,7 +79,7 @@ def _(g: Any, out: Any, x: Any, *, k: int) -> Any:
     return np.tril(g, k)
 
 
-@op(np.triu, domain=reals(min_dims=2), options={"k": _offset})
+@op(np.triu, complex=True, domain=reals(min_dims=2), options={"k": _offset})
 def triu(x: Any, *, k: int = 0) -> Any:
     """Upper triangle of each matrix, zeros below its k-th diagonal.
 

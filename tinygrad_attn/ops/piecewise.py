@@ -16,18 +16,18 @@ from tinygrad_attn.operation import op
 from tinygrad_attn.ops.choose import keep_where
 
 
-@op(np.absolute, symbol="|x|", elementwise=True, domain=reals(avoid=(0.0,)))
+@op(np.absolute, symbol="|x|", elementwise=True, complex=True, domain=reals(avoid=(0.0,)))
 def absolute(x: Any) -> Any:
     """Absolute value; the slope at 0 is taken as 0.
 
-    y = |x|
+    y = |x|. For complex x, sign(x) = x / |x| is its direction.
     """
     return np.absolute(x)
 
 
-@absolute.gradient("x", formula="dx = sign(x) ∘ dy")
+@absolute.gradient("x", formula="dx = conj(sign(x)) ∘ dy")
 def _(g: Any, out: Any, x: Any) -> Any:
-    return g * np.sign(x)
+    return g * np.sign(x).conj()
 
 
 def _apart(choose: Chooser) -> tuple[Any, ...]:
@@ -183,7 +183,7 @@ def _selection(choose: Chooser) -> tuple[Any, ...]:
     )
 
 
-@op(np.where, elementwise=True, selects=True, domain=_selection, clash=broadcast_clash)
+@op(np.where, elementwise=True, selects=True, complex=True, domain=_selection, clash=broadcast_clash)
 def where(condition: Any, x: Any, y: Any) -> Any:
     """`x` where the condition holds, else `y`.
 
@@ -219,6 +219,7 @@ def _masked(choose: Chooser) -> tuple[Any, ...]:
     symbol="mask",
     elementwise=True,
     selects=True,
+    complex=True,
     domain=_masked,
     options={"value": lambda choose, inputs: choose.pick([0.0, -5.0, 7.0])},
     clash=broadcast_clash,

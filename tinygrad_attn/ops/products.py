@@ -74,16 +74,16 @@ def matrix_power(a: Any, n: int) -> Any:
 
 @implements(np.vecdot, np.linalg.vecdot)
 def vecdot(a: Any, b: Any, axis: int = -1) -> Any:
-    """Dot products along one axis; the others broadcast.
+    """Dot products along one axis, `a` conjugated; the others broadcast.
 
-    y[…] = Σₛ a[…, s] b[…, s]
+    y[…] = Σₛ conj(a[…, s]) b[…, s]
     """
     a, b = as_operand(a), as_operand(b)
     if axis != -1:
         a, b = np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)
     if a.shape[-1:] != b.shape[-1:]:
         raise ShapeError(f"vecdot: the axes that are summed differ\n    a  {a.shape}\n    b  {b.shape}")
-    return sum_of_products(a, b, subscripts="...s,...s->...")
+    return sum_of_products(a.conj(), b, subscripts="...s,...s->...")
 
 
 def matvec(a: Any, x: Any) -> Any:
@@ -96,12 +96,12 @@ def matvec(a: Any, x: Any) -> Any:
 
 
 def vecmat(x: Any, a: Any) -> Any:
-    """Vectors times matrices; leading axes broadcast.
+    """Vectors, conjugated, times matrices; leading axes broadcast.
 
-    y = xᵀ A, (..., k) with (..., k, n) -> (..., n)
+    y = conj(x)ᵀ A, (..., k) with (..., k, n) -> (..., n)
     """
     x, a = as_operand(x), as_operand(a)
-    return np.matmul(np.expand_dims(x, -2), a)[..., 0, :]
+    return np.matmul(np.expand_dims(x.conj(), -2), a)[..., 0, :]
 
 
 for _name, _function in (("matvec", matvec), ("vecmat", vecmat)):

@@ -68,33 +68,33 @@ def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
     return spread(g, x, axis, keepdims) / count(x, axis)
 
 
-@op(domain=reals(min_side=1), options=_SPREAD)
+@op(complex=True, domain=reals(min_side=1), options=_SPREAD)
 def var(x: Any, *, axis: Axis = None, keepdims: bool = False, correction: float = 0.0) -> Any:
     """Variance over `axis`; divides by n − correction.
 
-    y = Σᵢ (xᵢ − x̄)² / (n − c)
+    y = Σᵢ |xᵢ − x̄|² / (n − c)
     """
     return np.var(x, axis=axis, keepdims=keepdims, correction=correction)
 
 
-@var.gradient("x", formula="dxᵢ = 2 (xᵢ − x̄) / (n − c) · dy")
+@var.gradient("x", formula="dxᵢ = 2 conj(xᵢ − x̄) / (n − c) · dy")
 def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool, correction: float) -> Any:
-    return spread(g, x, axis, keepdims) * 2.0 * centred(x, axis) / (count(x, axis) - correction)
+    return spread(g, x, axis, keepdims) * 2.0 * centred(x, axis).conj() / (count(x, axis) - correction)
 
 
-@op(domain=distinct(), options=_SPREAD)
+@op(complex=True, domain=distinct(), options=_SPREAD)
 def std(x: Any, *, axis: Axis = None, keepdims: bool = False, correction: float = 0.0) -> Any:
     """Standard deviation over `axis`; its slope where all elements are equal is taken as 0.
 
-    y = √(Σᵢ (xᵢ − x̄)² / (n − c))
+    y = √(Σᵢ |xᵢ − x̄|² / (n − c))
     """
     return np.std(x, axis=axis, keepdims=keepdims, correction=correction)
 
 
-@std.gradient("x", formula="dxᵢ = (xᵢ − x̄) / ((n − c) y) · dy, and 0 where y = 0")
+@std.gradient("x", formula="dxᵢ = conj(xᵢ − x̄) / ((n − c) y) · dy, and 0 where y = 0")
 def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool, correction: float) -> Any:
     per_element = g / (np.where(np.equal(out, 0), 1.0, out) * (count(x, axis) - correction))
-    return spread(np.where(np.equal(out, 0), 0.0, per_element), x, axis, keepdims) * centred(x, axis)
+    return spread(np.where(np.equal(out, 0), 0.0, per_element), x, axis, keepdims) * centred(x, axis).conj()
 
 
 @op(np.max, np.amax, domain=distinct(), options=_AXES)
@@ -123,7 +123,7 @@ def _(g: Any, out: Any, x: Any, *, axis: Axis, keepdims: bool) -> Any:
     return keep_where(chosen, spread(g, x, axis, keepdims) / number.astype(x.dtype))
 
 
-@op(np.prod, symbol="Π", domain=reals(min_side=1), options=_AXES)
+@op(np.prod, symbol="Π", complex=True, domain=reals(min_side=1), options=_AXES)
 def prod(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """Product over `axis`; its gradient is exact also where elements are zero.
 
@@ -159,7 +159,7 @@ def _(g: Any, out: Any, x: Any, *, axis: int | None) -> Any:
     return np.reshape(np.flip(np.cumsum(np.flip(g, along), along), along), x.shape)
 
 
-@op(np.cumprod, domain=reals(), options={"axis": any_axis_or_none})
+@op(np.cumprod, complex=True, domain=reals(), options={"axis": any_axis_or_none})
 def cumprod(x: Any, *, axis: int | None = None) -> Any:
     """Running product along `axis` (over all elements in order if None); its gradient is exact also with zeros.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from tinygrad_attn.domain import Chooser, any_axes, any_axis, any_axis_or_none, broadcastable, reals
-from tinygrad_attn.errors import AxisRangeError, OptionError
+from tinygrad_attn.errors import AxisRangeError, DtypeError, OptionError
 from tinygrad_attn.explain import broadcast_clash, concatenate_clash, reshape_clash, stack_clash
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.index import axis_from_front
@@ -257,14 +257,20 @@ def _(g: Any, out: Any, x: Any, *, axis: Any) -> Any:
     np.ndarray.astype,
     elementwise=True,
     symbol="cast",
+    complex=True,
     domain=reals(),
-    options={"dtype": lambda choose, inputs: np.dtype(np.float64)},
+    options={"dtype": lambda choose, inputs: np.result_type(np.float64, inputs[0])},
 )
 def astype(x: Any, *, dtype: Any) -> Any:
-    """Converted to another floating dtype; the gradient is converted back.
+    """Converted to another floating or complex dtype; the gradient is converted back.
 
     y = x in the new precision
+
+    Raises:
+        DtypeError: complex numbers to real ones.
     """
+    if np.iscomplexobj(x) and np.dtype(dtype).kind in "fiu":
+        raise DtypeError("astype would drop the imaginary part\n  write x.real or np.absolute(x), whichever is meant")
     return np.asarray(x).astype(dtype)
 
 

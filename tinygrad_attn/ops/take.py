@@ -123,6 +123,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0.
 @op(
     np.sort,
     moves=True,
+    complex=False,
     domain=distinct(min_dims=1),
     options={"axis": any_axis_or_none, "kind": one_of(None, "stable")},
 )

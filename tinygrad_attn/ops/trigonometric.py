@@ -18,7 +18,7 @@ from tinygrad_attn.operation import op
 # --- trigonometric -----------------------------------------------------------------------------------------------
 
 
-@op(np.sin, elementwise=True, domain=reals())
+@op(np.sin, elementwise=True, complex=True, domain=reals())
 def sin(x: Any) -> Any:
     """Sine of an angle.
 
@@ -32,7 +32,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g * np.cos(x)
 
 
-@op(np.cos, elementwise=True, domain=reals())
+@op(np.cos, elementwise=True, complex=True, domain=reals())
 def cos(x: Any) -> Any:
     """Cosine of an angle.
 
@@ -46,7 +46,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return -g * np.sin(x)
 
 
-@op(np.tan, elementwise=True, domain=reals(low=-1.3, high=1.3))
+@op(np.tan, elementwise=True, complex=True, domain=reals(low=-1.3, high=1.3))
 def tan(x: Any) -> Any:
     """Tangent of an angle.
 
@@ -60,7 +60,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g * (1.0 + out * out)
 
 
-@op(np.arcsin, elementwise=True, domain=reals(low=-0.9, high=0.9))
+@op(np.arcsin, elementwise=True, complex=True, domain=reals(low=-0.9, high=0.9))
 def arcsin(x: Any) -> Any:
     """Angle in [−π/2, π/2] whose sine is x; its slope at ±1 is infinite.
 
@@ -74,7 +74,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g / np.sqrt((1.0 - x) * (1.0 + x))  # near ±1 the product keeps the digits that 1 − x² would lose
 
 
-@op(np.arccos, elementwise=True, domain=reals(low=-0.9, high=0.9))
+@op(np.arccos, elementwise=True, complex=True, domain=reals(low=-0.9, high=0.9))
 def arccos(x: Any) -> Any:
     """Angle in [0, π] whose cosine is x; its slope at ±1 is infinite.
 
@@ -88,7 +88,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return -g / np.sqrt((1.0 - x) * (1.0 + x))
 
 
-@op(np.arctan, elementwise=True, domain=reals())
+@op(np.arctan, elementwise=True, complex=True, domain=reals())
 def arctan(x: Any) -> Any:
     """Angle in (−π/2, π/2) whose tangent is x.
 
@@ -99,8 +99,13 @@ def arctan(x: Any) -> Any:
 
 @arctan.gradient("x", formula="dx = dy / (1 + x²)")
 def _(g: Any, out: Any, x: Any) -> Any:
-    length = np.hypot(x, 1.0)  # √(1 + x²), without a square that could overflow
+    length = _hypotenuse(x)
     return g / length / length
+
+
+def _hypotenuse(x: Any) -> Any:
+    """√(1 + x²); of real numbers without a square that could overflow."""
+    return np.sqrt(1.0 + x * x) if np.iscomplexobj(x) else np.hypot(x, 1.0)
 
 
 @op(np.deg2rad, np.radians, symbol="rad", elementwise=True, domain=reals(low=-180.0, high=180.0))
@@ -214,7 +219,7 @@ def _never_zero(length: Any) -> Any:
 # --- hyperbolic --------------------------------------------------------------------------------------------------
 
 
-@op(np.sinh, elementwise=True, domain=reals())
+@op(np.sinh, elementwise=True, complex=True, domain=reals())
 def sinh(x: Any) -> Any:
     """Hyperbolic sine.
 
@@ -228,7 +233,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g * np.cosh(x)
 
 
-@op(np.cosh, elementwise=True, domain=reals())
+@op(np.cosh, elementwise=True, complex=True, domain=reals())
 def cosh(x: Any) -> Any:
     """Hyperbolic cosine.
 
@@ -242,7 +247,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g * np.sinh(x)
 
 
-@op(np.tanh, elementwise=True, domain=reals())
+@op(np.tanh, elementwise=True, complex=True, domain=reals())
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent. Its slope is computed from y, which is cheap: it is 0 where y rounds to ±1.
 
@@ -256,7 +261,7 @@ def _(g: Any, out: Any, x: Any) -> Any:
     return g * (1.0 - out * out)
 
 
-@op(np.arcsinh, elementwise=True, domain=reals())
+@op(np.arcsinh, elementwise=True, complex=True, domain=reals())
 def arcsinh(x: Any) -> Any:
     """Number whose hyperbolic sine is x.
 
@@ -267,10 +272,10 @@ def arcsinh(x: Any) -> Any:
 
 @arcsinh.gradient("x", formula="dx = dy / √(x² + 1)")
 def _(g: Any, out: Any, x: Any) -> Any:
-    return g / np.hypot(x, 1.0)
+    return g / _hypotenuse(x)
 
 
-@op(np.arccosh, elementwise=True, domain=reals(low=1.1, high=3.0))
+@op(np.arccosh, elementwise=True, complex=True, domain=reals(low=1.1, high=3.0))
 def arccosh(x: Any) -> Any:
     """Number ≥ 0 whose hyperbolic cosine is x ≥ 1; its slope at 1 is infinite.
 
@@ -279,12 +284,12 @@ def arccosh(x: Any) -> Any:
     return np.arccosh(x)
 
 
-@arccosh.gradient("x", formula="dx = dy / √(x² − 1)")
+@arccosh.gradient("x", formula="dx = dy / (√(x − 1) √(x + 1))")
 def _(g: Any, out: Any, x: Any) -> Any:
     return g / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0))  # in factors: exact near 1, and no square to overflow
 
 
-@op(np.arctanh, elementwise=True, domain=reals(low=-0.9, high=0.9))
+@op(np.arctanh, elementwise=True, complex=True, domain=reals(low=-0.9, high=0.9))
 def arctanh(x: Any) -> Any:
     """Number whose hyperbolic tangent is x, −1 < x < 1; value and slope at ±1 are infinite.
 

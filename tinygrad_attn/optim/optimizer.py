@@ -281,7 +281,10 @@ def _checked_members(groups: list[Group]) -> list[list[tuple[int, Tensor]]]:
             if not parameter.is_leaf:
                 raise DtypeError(f"{label} was computed and cannot be trained\n  pass what it was computed from")
             if parameter.dtype.kind != "f":
-                raise DtypeError(f"{label} cannot be trained\n  expected a floating dtype, given {parameter.dtype}")
+                hint = "; train its real and imaginary part" if parameter.dtype.kind == "c" else ""
+                raise DtypeError(
+                    f"{label} cannot be trained\n  expected a floating dtype, given {parameter.dtype}{hint}"
+                )
             if id(parameter) in seen:
                 raise OptionError(f"{label} is given twice\n  every parameter belongs in exactly one group, once")
             members[-1].append((len(seen), parameter))
