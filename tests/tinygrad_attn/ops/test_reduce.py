@@ -134,3 +134,11 @@ def test_where_numpy_lets_a_single_number_have_an_axis_its_gradient_is_one(name:
     getattr(ta, name)(x, axis=axis).sum().backward()
     np.testing.assert_allclose(x.grad, 1.0)
     assert x.grad is not None and x.grad.shape == ()
+
+
+def test_equal_elements_among_others_have_no_spread_and_no_slope() -> None:
+    x = ta.Tensor(np.array([[2.0, 2.0, 9.0], [1.0, 3.0, 9.0]]), requires_grad=True)
+    spread = np.std(x, axis=1, where=np.array([True, True, False]))
+    np.testing.assert_array_equal(spread.numpy(), [0.0, 1.0])
+    spread.backward(np.ones(2))
+    np.testing.assert_allclose(x.grad, [[0.0, 0.0, 0.0], [-0.5, 0.5, 0.0]])
