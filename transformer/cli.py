@@ -42,15 +42,16 @@ examples:
   tinygrad-attn lesson word --sentence "The fox turned back as it was tired"
   tinygrad-attn lesson dates --text "2026년 12월 1일 화요일" --lang ko
 
-word   what does a word look at? Attention from "it", in lines and in numbers
-dates  encoder, decoder loop, cross-attention, and a head backwards
-all    both
+word       what does a word look at? Attention from "it", in lines and in numbers
+attention  from x to the weighted sum of values, one small matrix at a time
+dates      encoder, decoder loop, cross-attention, and a head backwards
+all        every chapter
 
-DIR then holds index.html (the chapters; needs no network), for the first
-chapter word.html and one_word.svg, for the second dates.html, backward.html,
-attention_head.svg, cross_attention.svg and cross_attention.png. Files of these
-names are replaced only if a lesson wrote them, or with --force. The model that
-reads dates is kept for `tinygrad-attn predict`.""",
+DIR then holds index.html (the chapters; needs no network) and a page for each
+chapter, such as word.html; word brings one_word.svg, too, and dates
+backward.html, attention_head.svg, cross_attention.svg and cross_attention.png.
+Files of these names are replaced only if a lesson wrote them, or with --force.
+The model that reads dates is kept for `tinygrad-attn predict`.""",
     "train": """\
 examples:
   tinygrad-attn train
@@ -166,7 +167,9 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
 
     lesson = _command(commands, "lesson", "train small models, watch what they look at, and write the lesson's pages")
-    lesson.add_argument("chapter", nargs="?", choices=("word", "dates", "all"), default="all", help="(%(default)s)")
+    lesson.add_argument(
+        "chapter", nargs="?", choices=("word", "attention", "dates", "all"), default="all", help="(%(default)s)"
+    )
     lesson.add_argument("--out", metavar="DIR", type=_folder, default="lesson", help="folder to write (%(default)s)")
     lesson.add_argument("--force", action="store_true", help="write also over files that are not from a lesson")
     lesson.add_argument("--sentence", metavar="TEXT", help="what the chapter word reads, in English, with an “it”")

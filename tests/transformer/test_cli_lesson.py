@@ -22,6 +22,7 @@ def test_the_lesson_writes_its_files_and_leaves_others_alone(run: Run) -> None:
     told = run("lesson", "--out", "out", "--steps", "2", "--text", "2026년 12월 1일 화요일")
     assert told.code == 0, told.err
     assert sorted(file.name for file in Path("out").iterdir()) == [
+        "attention.html",
         "attention_head.svg",
         "backward.html",
         "cross_attention.png",
@@ -61,6 +62,15 @@ def test_one_chapter_at_a_time_makes_the_same_folder(run: Run) -> None:
     index = Path("lesson/index.html").read_text(encoding="utf-8")
     assert 'href="word.html"' in index and 'href="dates.html"' in index
     assert 'href="word.html"' in Path("lesson/dates.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("lesson_extras")
+def test_the_chapter_on_attention_needs_no_training(run: Run) -> None:
+    told = run("lesson", "attention")
+    assert told.code == 0, told.err
+    assert sorted(file.name for file in Path("lesson").iterdir()) == ["attention.html", "index.html"]
+    assert_fits(told.out)
+    assert "ln 3" in told.out and "1/3" in told.out and "open lesson/attention.html" in told.out
 
 
 @pytest.mark.usefixtures("lesson_extras")
@@ -140,6 +150,9 @@ def test_a_lesson_that_cannot_be_finished_writes_nothing(run: Run, monkeypatch: 
         (["--sentence", "The animal was tired"], "it has 0"),
         (["dates", "--sentence", "it was tired"], "belongs to the chapter word"),
         (["word", "--text", "1 May 2026"], "belongs to the chapter dates"),
+        (["attention", "--steps", "3"], "nothing is trained"),
+        (["attention", "--seed", "3"], "nothing is trained"),
+        (["attention", "--text", "1 May 2026"], "belongs to the chapter dates"),
         (["words"], "invalid choice: 'words'"),
     ],
 )

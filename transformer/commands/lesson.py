@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tinygrad_attn.errors import CheckpointError, MissingExtraError, OptionError
 from transformer.checkpoint import describe_task, kept_score, last_training, save_training, total_score
+from transformer.commands.lesson_attention import AttentionChapter
 from transformer.commands.lesson_word import WordChapter
 from transformer.commands.train import introduce, new_trainer, report, train_and_keep
 from transformer.lessons.contents import PAGES, Chapter, contents_page
@@ -24,9 +25,14 @@ from transformer.training import Trainer
 INDEX = "index.html"
 FILES = {
     "word": (PAGES["word"], "one_word.svg"),
+    "attention": (PAGES["attention"],),
     "dates": (PAGES["dates"], "backward.html", "attention_head.svg", "cross_attention.svg", "cross_attention.png"),
 }
-NEEDED = {"word": ("jinja2",), "dates": ("babel", "jinja2", "latex2mathml", "matplotlib", "safetensors")}
+NEEDED = {
+    "word": ("jinja2",),
+    "attention": ("jinja2",),
+    "dates": ("babel", "jinja2", "latex2mathml", "matplotlib", "safetensors"),
+}
 
 
 def run(arguments: Namespace) -> int:
@@ -36,8 +42,8 @@ def run(arguments: Namespace) -> int:
     files = [INDEX, *(name for chapter in chapters for name in FILES[chapter])]
     check_folder(arguments.out, files, force=arguments.force)
     present = [name for name in PAGES if name not in chapters and _is_there(arguments.out / PAGES[name])]
-    # Both are prepared before one of them trains.
-    makers = [WordChapter(arguments) if name == "word" else DatesChapter(arguments) for name in chapters]
+    # All are prepared before one of them trains.
+    makers = [MAKERS[name](arguments) for name in chapters]
 
     made: list[Chapter] = []
     written: dict[str, bytes] = {}
@@ -61,6 +67,10 @@ def _check_options(arguments: Namespace, chapters: tuple[str, ...]) -> None:
     for option, value, chapter in (("--sentence", arguments.sentence, "word"), ("--text", arguments.text, "dates")):
         if value is not None and chapter not in chapters:
             raise OptionError(f"{option} belongs to the chapter {chapter}: leave it out, or say `lesson {chapter}`")
+    if chapters == ("attention",):
+        for option in ("steps", "seed"):
+            if getattr(arguments, option) is not None:
+                raise OptionError(f"--{option}: nothing is trained or drawn in the chapter attention; leave it out")
     needed = dict.fromkeys(name for chapter in chapters for name in NEEDED[chapter])
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
@@ -97,6 +107,13 @@ class DatesChapter:
         _show_loop(lesson)
         self.kept = _keep(self.trainer)
         return Chapter("dates", source=lesson.text, answer=lesson.loop.answer), _files(lesson, self.language, present)
+
+
+MAKERS: dict[str, type[WordChapter] | type[AttentionChapter] | type[DatesChapter]] = {
+    "word": WordChapter,
+    "attention": AttentionChapter,
+    "dates": DatesChapter,
+}
 
 
 def _dates_task(trainer: Trainer) -> DatesTask:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tinygrad_attn
 from viz.page import Words, markup_type, render_page
@@ -14,7 +15,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 LANGUAGES = ("en", "ko")
 
 # Every chapter's page, in the order in which they are read.
-PAGES = {"word": "word.html", "dates": "dates.html"}
+PAGES = {"word": "word.html", "attention": "attention.html", "dates": "dates.html"}
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,27 @@ def contents_page(made: Sequence[Chapter], present: Sequence[str] = (), *, langu
         markup=markup_type(),
         version=tinygrad_attn.__version__,
     )
+
+
+def neighbours(name: str, present: Sequence[str]) -> dict[str, dict[str, Any] | None]:
+    """The pages before and after a chapter's among those that are there, for the links at its end.
+
+    Args:
+        name: the chapter, a key of `PAGES`.
+        present: names of the chapters whose pages stand beside this one.
+    Returns:
+        "previous" and "next": "file" and "title" of a chapter, or None.
+    """
+    words, order = contents_words(), [other for other in PAGES if other in present or other == name]
+    place = order.index(name)
+
+    def link(other: str) -> dict[str, Any]:
+        return {"file": PAGES[other], "title": words(f"title_{other}")}
+
+    return {
+        "previous": link(order[place - 1]) if place else None,
+        "next": link(order[place + 1]) if place + 1 < len(order) else None,
+    }
 
 
 def _read(name: str) -> str:

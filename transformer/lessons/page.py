@@ -13,7 +13,7 @@ import numpy as np
 import tinygrad_attn
 from tinygrad_attn.errors import MissingExtraError
 from transformer.lessons.attention_head import pencil
-from transformer.lessons.contents import PAGES
+from transformer.lessons.contents import PAGES, neighbours
 from transformer.lessons.dates import DatesLesson, rounded
 from transformer.lessons.decoder_loop import LoopStep
 from transformer.lessons.formulas import head_on_paper
@@ -71,7 +71,7 @@ def lesson_page(lesson: DatesLesson, *, language: str = "auto", present: Sequenc
         checks=_checks(lesson),
         try_text="1. Mai 2031" if lesson.text != "1. Mai 2031" else "2031년 5월 1일",
         other_text="mercredi 3 mars 1999",
-        pages={name: PAGES[name] for name in present},
+        neighbours=neighbours("dates", present),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import tinygrad_attn
-from transformer.lessons.contents import PAGES
+from transformer.lessons.contents import PAGES, neighbours
 from transformer.lessons.dates import rounded
 from transformer.lessons.heat import heat_svg, training_curve_svg
 from transformer.lessons.word import WordLesson, opposite, ratio
@@ -88,7 +88,7 @@ def word_page(lesson: WordLesson, *, language: str = "auto", present: Sequence[s
         maps=[[markup(heat_svg(head)) for head in layer.weights] for layer in reading.layers],
         vocabulary=_vocabulary(lesson),
         tries=TRIES,
-        pages={name: PAGES[name] for name in present},
+        neighbours=neighbours("word", present),
     )
 
 

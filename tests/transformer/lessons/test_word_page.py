@@ -97,7 +97,8 @@ def test_the_page_loads_nothing_and_links_only_to_pages_that_are_there(html: str
         found = re.findall(r"""\b(?:src|href|action|data)=["']?([^"'\s>]*)""", without_data)
         return {reference for reference in found if not reference.startswith(("#", "data:"))}
 
-    assert links(html) == {"index.html", "dates.html"}
+    assert links(html) == {"index.html", "attention.html"}
+    assert links(word_page(word_lesson, present=["word", "dates"])) == {"index.html", "dates.html"}
     assert links(word_page(word_lesson, present=["word"])) == {"index.html"}
 
 
@@ -158,7 +159,12 @@ def test_bars_of_two_readings_stand_over_every_word(word_lesson: WordLesson) -> 
 
 def test_the_first_page_links_what_is_there_and_says_how_to_make_the_rest() -> None:
     require("jinja2")
-    both = contents_page([Chapter("word", picture="<svg></svg>"), Chapter("dates", source="1. Mai", answer="<b>")])
+    announced = [
+        Chapter("word", picture="<svg></svg>"),
+        Chapter("attention"),
+        Chapter("dates", source="1", answer="<b>"),
+    ]
+    both = contents_page(announced)
     assert all(f'href="{file}"' in both for file in PAGES.values()) and "&lt;b&gt;" in both
     one = contents_page([Chapter("word")])
     assert 'href="word.html"' in one and 'href="dates.html"' not in one and "tinygrad-attn lesson dates" in one
