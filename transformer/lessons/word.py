@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer.lessons.word_model import ReferentConfig, Training, score, train
+from transformer.lessons.word_model import ReferentConfig, Training, mean_looks, score, train
 from transformer.lessons.word_reading import Reading, read
 from transformer.tasks import Score
 from transformer.tasks.coreference import (
@@ -34,6 +34,7 @@ class WordLesson:
         task: where the sentences come from.
         deep, shallow: the model of two layers, which the lesson is about, and the one of one layer beside it.
         scores: by what is new about the held-out sentences, then by number of layers, as `word_model.score` gives them.
+        looks: by number of layers, `word_model.mean_looks` of the held-out sentences with new pairs.
         opened: readings of the deep model: the sentence that was asked for, then the same with another adjective.
         article: readings of the article's sentence with *tired* and with *wide*, by number of layers.
         typed: whether somebody typed the sentence.
@@ -43,6 +44,7 @@ class WordLesson:
     deep: Training
     shallow: Training
     scores: Mapping[Novelty, Mapping[int, Mapping[str, Score]]]
+    looks: Mapping[int, tuple[float, float]]
     opened: tuple[Reading, ...]
     article: Mapping[int, tuple[Reading, Reading]]
     typed: bool
@@ -99,6 +101,7 @@ def build_word_lesson(
             novelty: {layers: score(training.model, task, asked[novelty]) for layers, training in trained.items()}
             for novelty in NOVELTIES
         },
+        {layers: mean_looks(training.model, task, asked["pair"]) for layers, training in trained.items()},
         tuple(read(deep.model, task, text) for text in opened),
         {layers: tuple(read(training.model, task, text) for text in pair) for layers, training in trained.items()},  # type: ignore[misc]
         typed=sentence is not None,

@@ -168,3 +168,17 @@ def score(model: ReferentModel, task: CoreferenceTask, sentences: list[Sentence]
         right[sentence.family].append(answer == sentence.referent)
     scores = {family: Score(sum(found), len(found)) for family, found in right.items()}
     return {**scores, "all": Score(sum(s.right for s in scores.values()), len(sentences))}
+
+
+def mean_looks(model: ReferentModel, task: CoreferenceTask, sentences: list[Sentence]) -> tuple[float, float]:
+    """How much `it` looks at the noun it stands for, and at the other: last layer, mean over heads and sentences."""
+    batch = task.encode(sentences)
+    with ta.no_grad():
+        mask = padding_mask(batch.lengths, batch.ids.shape[1])
+        _, weights = model.encoder(model.embedding(batch.ids), mask=mask, return_weights=True)
+    rows = np.arange(len(sentences))
+    looks = np.asarray(weights[-1]).mean(axis=1)[rows, batch.pronoun]  # (batch, length)
+    words = [sentence.text.lower().split() for sentence in sentences]
+    referents = [row.index(sentence.referent) for row, sentence in zip(words, sentences, strict=True)]
+    others = [row.index(sentence.other) for row, sentence in zip(words, sentences, strict=True)]
+    return float(looks[rows, referents].mean()), float(looks[rows, others].mean())

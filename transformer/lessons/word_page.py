@@ -83,6 +83,11 @@ def word_page(lesson: WordLesson, *, language: str = "auto", present: Sequence[s
             "one": lesson.scores["pair"][1]["role"],
             "two": lesson.scores["pair"][lesson.deep.config.layers]["role"],
         },
+        looks={
+            f"{noun}_{layers}": share(look)
+            for layers, pair in lesson.looks.items()
+            for noun, look in zip(("right", "other"), pair, strict=True)
+        },
         scores=_scores(lesson),
         curve=markup(training_curve_svg(lesson.deep.losses, [])),
         maps=[[markup(heat_svg(head)) for head in layer.weights] for layer in reading.layers],

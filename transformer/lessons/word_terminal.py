@@ -63,7 +63,16 @@ def chapter(lesson: WordLesson) -> str:
         verdict = "" if known is None else "   (right)" if known.referent == reading.answer else "   (wrong)"
         parts.append(f"… {reading.words[-1]}:  it = {reading.answer}, {share(reading.probability)}{verdict}")
     parts += ["\nheld out, never seen in training:", scores_table(lesson)]
+    parts += [f"\n{_mean_looks(lesson)}"]
     return "\n".join(parts)
+
+
+def _mean_looks(lesson: WordLesson) -> str:
+    (right, other), (right_1, other_1) = lesson.looks[lesson.deep.config.layers], lesson.looks[1]
+    return (
+        f'with new pairs, "it" gives {share(right)} of its weight to the right noun and\n'
+        f"{share(other)} to the other one, on average; with one layer {share(right_1)} and {share(other_1)}"
+    )
 
 
 def scores_table(lesson: WordLesson) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 import tinygrad_attn as ta
 from transformer.lessons.word import WordLesson, build_word_lesson, opposite, other_adjective, ratio
-from transformer.lessons.word_model import ReferentConfig, ReferentModel, score, train
+from transformer.lessons.word_model import ReferentConfig, ReferentModel, mean_looks, score, train
 from transformer.lessons.word_reading import read
 from transformer.lessons.word_terminal import bar, chapter, looks_table
 from transformer.tasks import Score
@@ -158,6 +158,16 @@ def test_scores_tell_every_novelty_and_both_models_apart(word_lesson: WordLesson
             assert scores["all"] == Score(sum(s.right for s in parts), sum(s.total for s in parts))
             assert scores["all"].total == 400
     assert word_lesson.right_answer == "animal"
+
+
+def test_mean_looks_are_those_of_the_readings(word_lesson: WordLesson) -> None:
+    task, sentences = word_lesson.task, word_lesson.task.held_out("pair", 12)
+    found = mean_looks(word_lesson.deep.model, task, sentences)
+    looks = []
+    for sentence in sentences:
+        reading = read(word_lesson.deep.model, task, sentence.text.lower())
+        looks.append([reading.looks()[reading.words.index(noun)] for noun in (sentence.referent, sentence.other)])
+    np.testing.assert_allclose(found, np.mean(looks, axis=0), atol=1e-12)
 
 
 def test_every_adjective_has_an_opposite_of_the_other_side() -> None:
