@@ -149,6 +149,14 @@ def test_the_command_says_where_a_word_looks_and_draws_a_layer(run: Run, tmp_pat
     assert "[CLS]" in drawn and "animal" in drawn
 
 
+def test_of_a_word_that_stands_twice_the_first_is_shown_and_said_to_be(run: Run, tmp_path: Path) -> None:
+    require("matplotlib")
+    folder = str(bert_folder(tmp_path / "bert"))
+    assert (
+        "'the', the first of 2, looks at" in run("attention", "the animal the", "--model", folder, "--word", "the").out
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

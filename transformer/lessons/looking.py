@@ -82,8 +82,9 @@ def where_it_looks(reading: Reading, word: str) -> str:
         most = "  ".join(_weight(tokens[place], mean[place]) for place in np.argsort(-mean, kind="stable")[:4].tolist())
         rows.append([str(number), most, _surest(heads, tokens, others)])
     layers, heads_each = reading.weights.shape[:2]
+    several = f", the first of {bare.count(word.lower())}," if bare.count(word.lower()) > 1 else ""
     return (
-        f"{tokens[query]!r} looks at\n"
+        f"{tokens[query]!r}{several} looks at\n"
         + table(["layer", "mean over its heads", "its surest head"], rows, right=[0])
         + f"\n\nOf {layers * heads_each} heads, some look at any word one likes: a head that was picked after\n"
         "looking proves nothing, and a weight is not yet an influence."

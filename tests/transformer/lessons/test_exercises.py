@@ -139,6 +139,14 @@ def test_general_mistakes_are_named_too(name: str, parameter: str, wrong: Any, n
     assert verdict.failure.mistake.name == named
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_rule_in_less_precision_is_right_as_far_as_that_goes(dtype: Any) -> None:
+    rule = RIGHT["softmax", "scores"]
+    exercise = EXERCISES["softmax"]
+    assert check_rule(exercise, "scores", lambda *given: rule(*given).astype(dtype)).passed
+    assert not check_rule(exercise, "scores", lambda *given: (1.05 * rule(*given)).astype(dtype)).passed
+
+
 def test_an_unknown_mistake_is_shown_without_a_guess() -> None:
     verdict = check_rule(EXERCISES["softmax"], "scores", lambda g, out, s: 1.37 * g + s)
     assert verdict.failure is not None and verdict.failure.mistake is None

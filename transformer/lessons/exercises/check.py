@@ -130,10 +130,10 @@ def ask(rule: Rule, case: Case, file: str | None = None) -> Answer:
     if found is None:
         return Answer(problem="returns nothing: a `return` is missing")
     try:
-        value = np.asarray(found, dtype=np.float64)
+        value = np.asarray(found)
+        return Answer(value if value.dtype.kind == "f" else value.astype(np.float64))
     except (TypeError, ValueError):
         return Answer(problem=f"returns {type(found).__name__}, not an array of numbers")
-    return Answer(value)
 
 
 def _shared(array: Array) -> Array:
