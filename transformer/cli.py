@@ -42,8 +42,9 @@ examples:
   tinygrad-attn lesson word --sentence "The fox turned back as it was tired"
   tinygrad-attn lesson dates --text "2026년 12월 1일 화요일" --lang ko
 
-word       what does a word look at? Attention from "it", in lines and in numbers
+word       what does a word look at? Attention from "it", in lines and numbers
 attention  from x to the weighted sum of values, one small matrix at a time
+z          one vector per token, not one for the sentence, and why it matters
 dates      encoder, decoder loop, cross-attention, and a head backwards
 all        every chapter
 
@@ -168,7 +169,7 @@ def parser() -> argparse.ArgumentParser:
 
     lesson = _command(commands, "lesson", "train small models, watch what they look at, and write the lesson's pages")
     lesson.add_argument(
-        "chapter", nargs="?", choices=("word", "attention", "dates", "all"), default="all", help="(%(default)s)"
+        "chapter", nargs="?", choices=("word", "attention", "z", "dates", "all"), default="all", help="(%(default)s)"
     )
     lesson.add_argument("--out", metavar="DIR", type=_folder, default="lesson", help="folder to write (%(default)s)")
     lesson.add_argument("--force", action="store_true", help="write also over files that are not from a lesson")

@@ -165,6 +165,16 @@ def test_the_reckoning_follows_the_pointer_and_lights_what_it_uses(open_page: Ca
     assert article.locator("[data-name=q] td.lit").count() == article.locator("[data-name=k] td.lit").count() == 4
 
 
+def test_a_token_in_the_text_lights_its_name_in_the_matrices(open_page: Callable[..., Any]) -> None:
+    tab = open_page()
+    article = go_to(tab, "softmax")
+    article.locator(".answer b:visible", has_text="am").first.hover()
+    assert set(article.locator("th.named").all_text_contents()) == {"am"}
+    assert article.locator("th.named").count() == 6  # a row and a column of each of three matrices
+    tab.locator("h1").hover()
+    assert article.locator("th.named").count() == 0
+
+
 # --- controls ----------------------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,7 @@ def test_the_lesson_writes_its_files_and_leaves_others_alone(run: Run) -> None:
         "mine.txt",
         "one_word.svg",
         "word.html",
+        "z.html",
     ]
     assert Path("out/mine.txt").read_text() == "mine"
     assert "2026년 12월 1일 화요일" in Path("out/dates.html").read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from tinygrad_attn.errors import CheckpointError, MissingExtraError, OptionError
 from transformer.checkpoint import describe_task, kept_score, last_training, save_training, total_score
 from transformer.commands.lesson_attention import AttentionChapter
 from transformer.commands.lesson_word import WordChapter
+from transformer.commands.lesson_z import ZChapter
 from transformer.commands.train import introduce, new_trainer, report, train_and_keep
 from transformer.lessons.contents import PAGES, Chapter, contents_page
 from transformer.lessons.dates import DatesLesson, build_lesson, choose_text, say_flaw
@@ -26,11 +27,13 @@ INDEX = "index.html"
 FILES = {
     "word": (PAGES["word"], "one_word.svg"),
     "attention": (PAGES["attention"],),
+    "z": (PAGES["z"],),
     "dates": (PAGES["dates"], "backward.html", "attention_head.svg", "cross_attention.svg", "cross_attention.png"),
 }
 NEEDED = {
     "word": ("jinja2",),
     "attention": ("jinja2",),
+    "z": ("jinja2",),
     "dates": ("babel", "jinja2", "latex2mathml", "matplotlib", "safetensors"),
 }
 
@@ -109,9 +112,10 @@ class DatesChapter:
         return Chapter("dates", source=lesson.text, answer=lesson.loop.answer), _files(lesson, self.language, present)
 
 
-MAKERS: dict[str, type[WordChapter] | type[AttentionChapter] | type[DatesChapter]] = {
+MAKERS: dict[str, type[WordChapter] | type[AttentionChapter] | type[ZChapter] | type[DatesChapter]] = {
     "word": WordChapter,
     "attention": AttentionChapter,
+    "z": ZChapter,
     "dates": DatesChapter,
 }
 

@@ -15,7 +15,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 LANGUAGES = ("en", "ko")
 
 # Every chapter's page, in the order in which they are read.
-PAGES = {"word": "word.html", "attention": "attention.html", "dates": "dates.html"}
+PAGES = {"word": "word.html", "attention": "attention.html", "z": "z.html", "dates": "dates.html"}
 
 
 @dataclass(frozen=True)

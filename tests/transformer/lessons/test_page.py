@@ -87,7 +87,7 @@ def test_the_page_loads_nothing_and_links_only_to_the_pages_written_beside_it(ht
     without_data = re.sub(r'<script type="application/json".*?</script>', "", html, flags=re.DOTALL)
     references = re.findall(r"""\b(?:src|href|action|data)=["']?([^"'\s>]*)""", without_data)
     assert {reference for reference in references if not reference.startswith(("#", "data:"))} == {
-        "attention.html",
+        "z.html",
         "backward.html",
         "index.html",
     }

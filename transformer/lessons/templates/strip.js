@@ -241,6 +241,16 @@
     if (same) reckon(Number(line.dataset.line), Number(cell.dataset.row), Number(cell.dataset.column));
   }
 
+  // A token in the text lights its rows and columns.
+  function named(event) {
+    for (const cell of document.querySelectorAll(".named")) cell.classList.remove("named");
+    const word = event.target.closest?.(".step p b");
+    if (!word || event.type === "mouseout") return;
+    for (const name of article().querySelectorAll(".matrix[data-live] th")) {
+      if (name.textContent === word.textContent) name.classList.add("named");
+    }
+  }
+
   // --- mistakes beside what is right
 
   function compared(name, made, head, verdict) {
@@ -409,6 +419,8 @@
   find("back-button").addEventListener("click", () => go(state.step - 1));
   find("on-button").addEventListener("click", onwards);
   for (const kind of ["mouseover", "focusin", "click"]) find("strip").addEventListener(kind, pointed);
+
+  for (const kind of ["mouseover", "mouseout"]) find("strip").addEventListener(kind, named);
 
   find("stage").hidden = find("pager").hidden = false;
   for (const still of document.querySelectorAll(".still")) still.style.display = "none";
