@@ -51,7 +51,7 @@ STILL: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("q", ("x", "W_Q"), "Q"),
     ("k", ("x", "W_K"), "K"),
     ("v", ("x", "W_V"), "V"),
-    ("scores", ("Q", "K"), "scores"),
+    ("scores", ("Q", "Kᵀ"), "scores"),
     ("scale", ("scores",), "scaled"),
     ("mask", ("scaled",), "masked"),
     ("softmax", ("exp",), "weights"),
@@ -86,7 +86,7 @@ def attention_page(lesson: AttentionLesson, *, language: str = "auto", present: 
             for step, left, out in STILL
         ],
         steps=list(STEPS.items()),
-        names={name: NAMES.get(name, name) for name in first.values},
+        names={**{name: NAMES.get(name, name) for name in first.values}, "Kᵀ": "Kᵀ"},
         rules=RULES,
         mistakes=MISTAKES,
         scale=lesson.scale,
@@ -143,13 +143,13 @@ def attention_data(lesson: AttentionLesson) -> dict[str, Any]:
 
 def _table(strip: Strip, name: str, *, slope: bool = False) -> Mapping[str, Any]:
     """A matrix of the opening setting, with one head, for a page without a script."""
-    values = (strip.gradients if slope else strip.values)[name]
+    values = (strip.gradients if slope else strip.values)[name.removesuffix("ᵀ")]
     matrix = values[0] if values.ndim == 3 else values
-    by_key = name in ("K", "V")
-    tokens = strip.setting.key_tokens if by_key else strip.setting.query_tokens
+    matrix = matrix.T if name.endswith("ᵀ") else matrix
+    tokens = strip.setting.key_tokens if name in ("K", "V") else strip.setting.query_tokens
     return {
         "name": name,
-        "rows": list(zip([""] * 4 if name.startswith("W") else tokens, matrix.tolist(), strict=True)),
+        "rows": list(zip([""] * 4 if name[0] == "W" or name == "Kᵀ" else tokens, matrix.tolist(), strict=True)),
         "shape": f"{matrix.shape[0]} × {matrix.shape[1]}",
         "written": written,
     }

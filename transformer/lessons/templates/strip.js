@@ -213,7 +213,7 @@
       if (row >= values.length) row = values.length - 1;
       col = values[row].indexOf(Math.max(...values[row]));
     }
-    const text = `${title(out)}[${out.rows[row]}, ${out.columns ? out.columns[col] : col + 1}]: ${forwards(equation, line, row, col)}`;
+    const text = `${title(out)} (${out.rows[row]}, ${out.columns ? out.columns[col] : col + 1}): ${forwards(equation, line, row, col)}`;
     box.replaceChildren(element("span", "", text));
     const back = state.gradient === "on" && out.columns ? backwards(line, row, col) : "";
     if (back) box.append(element("br"), element("span", "back", back));
@@ -337,7 +337,7 @@
     for (const value of ["causal", "both"]) document.querySelector(`input[name=mask][value=${value}]`).disabled = !causal;
     if (!causal && state.mask !== "none") state.mask = "padding";
     run = runs[`${state.source} ${state.mask} ${state.scale} ${state.heads}`];
-    state.query = Math.min(state.query, run.queries.length - 1);
+    if (state.query >= run.queries.length) state.query = 1; // 좋아, the last word of z
     for (const name of ["source", "mask", "scale", "heads", "gradient"]) {
       document.querySelector(`input[name=${name}][value="${state[name]}"]`).checked = true;
     }
