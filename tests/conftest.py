@@ -6,6 +6,7 @@ import importlib
 import os
 import random
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -57,7 +58,10 @@ def require(name: str) -> Any:
         The program's path, or the imported module.
     """
     if name in PROGRAMS:
-        found: Any = next(filter(None, map(shutil.which, PROGRAMS[name])), None)
+        path = os.pathsep.join(
+            [os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)]
+        )  # wheels bring some
+        found: Any = next(filter(None, (shutil.which(program, path=path) for program in PROGRAMS[name])), None)
         reason = f"needs the program {name}, which is not on PATH"
     else:
         try:
