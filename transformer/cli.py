@@ -46,13 +46,15 @@ word       what does a word look at? Attention from "it", in lines and numbers
 attention  from x to the weighted sum of values, one small matrix at a time
 z          one vector per token, not one for the sentence, and why it matters
 dates      encoder, decoder loop, cross-attention, and a head backwards
+distance   like an RNN? What is left of a gradient that comes from afar
 all        every chapter
 
 DIR then holds index.html (the chapters; needs no network) and a page for each
-chapter, such as word.html; word brings one_word.svg, too, and dates
-backward.html, attention_head.svg, cross_attention.svg and cross_attention.png.
-Files of these names are replaced only if a lesson wrote them, or with --force.
-The model that reads dates is kept for `tinygrad-attn predict`.""",
+chapter, such as word.html; word brings one_word.svg, too, distance
+distance.svg, and dates backward.html, attention_head.svg, cross_attention.svg
+and cross_attention.png. Files of these names are replaced only if a lesson
+wrote them, or with --force. The model that reads dates is kept for
+`tinygrad-attn predict`.""",
     "train": """\
 examples:
   tinygrad-attn train
@@ -169,7 +171,12 @@ def parser() -> argparse.ArgumentParser:
 
     lesson = _command(commands, "lesson", "train small models, watch what they look at, and write the lesson's pages")
     lesson.add_argument(
-        "chapter", nargs="?", choices=("word", "attention", "z", "dates", "all"), default="all", help="(%(default)s)"
+        "chapter",
+        nargs="?",
+        metavar="CHAPTER",
+        choices=("word", "attention", "z", "dates", "distance", "all"),
+        default="all",
+        help="word, attention, z, dates, distance (%(default)s)",
     )
     lesson.add_argument("--out", metavar="DIR", type=_folder, default="lesson", help="folder to write (%(default)s)")
     lesson.add_argument("--force", action="store_true", help="write also over files that are not from a lesson")

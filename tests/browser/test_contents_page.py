@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     picture = gaze_svg([read(model, task, ARTICLE)])
     place = tmp_path_factory.mktemp("lesson")
     made = [Chapter("word", picture=picture), Chapter("dates", source=NASTY, answer="2026-12-01")]
-    (place / "index.html").write_text(contents_page(made), encoding="utf-8")
+    (place / "index.html").write_text(contents_page(made, list(PAGES)), encoding="utf-8")
     for file in PAGES.values():
         (place / file).write_text("<!doctype html><title>chapter</title>", encoding="utf-8")
     return place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ def test_the_lesson_writes_its_files_and_leaves_others_alone(run: Run) -> None:
         "cross_attention.png",
         "cross_attention.svg",
         "dates.html",
+        "distance.html",
+        "distance.svg",
         "index.html",
         "mine.txt",
         "one_word.svg",
@@ -37,8 +40,10 @@ def test_the_lesson_writes_its_files_and_leaves_others_alone(run: Run) -> None:
     assert Path("out/mine.txt").read_text() == "mine"
     assert "2026년 12월 1일 화요일" in Path("out/dates.html").read_text(encoding="utf-8")
     index = Path("out/index.html").read_text(encoding="utf-8")
-    assert index.index('href="word.html"') < index.index('href="dates.html"') and "2026년 12월 1일 화요일" in index
-    assert told.out.index("One word looks around") < told.out.index("A Transformer reads a date")
+    links = [index.index(f'href="{name}.html"') for name in ("word", "dates", "distance")]
+    assert links == sorted(links) and "2026년 12월 1일 화요일" in index
+    titles = ("One word looks around", "A Transformer reads a date", "Like an RNN?")
+    assert [told.out.index(title) for title in titles] == sorted(told.out.index(title) for title in titles)
     assert [entry.name for entry in Path().iterdir()] == ["out"]
     assert "<Start of" in told.out and "/500" in told.out
     assert_fits(told.out.rsplit("kept the model", 1)[0])
@@ -72,6 +77,18 @@ def test_the_chapter_on_attention_needs_no_training(run: Run) -> None:
     assert sorted(file.name for file in Path("lesson").iterdir()) == ["attention.html", "index.html"]
     assert_fits(told.out)
     assert "ln 3" in told.out and "1/3" in told.out and "open lesson/attention.html" in told.out
+
+
+@pytest.mark.usefixtures("lesson_extras")
+def test_the_chapter_on_distance_tells_its_numbers(run: Run) -> None:
+    told = run("lesson", "distance", "--steps", "2", "--lang", "ko")
+    assert told.code == 0, told.err
+    assert sorted(file.name for file in Path("lesson").iterdir()) == ["distance.html", "distance.svg", "index.html"]
+    assert_fits(told.out)
+    assert "open lesson/distance.html" in told.out
+    assert re.search(r"GRU +longest .* 494\n", told.out) and re.search(r"Transformer  longest .* 107\n", told.out)
+    page = Path("lesson/distance.html").read_text(encoding="utf-8")
+    assert 'data-language="ko"' in page and 'href="dates.html"' not in page
 
 
 @pytest.mark.usefixtures("lesson_extras")
@@ -154,6 +171,7 @@ def test_a_lesson_that_cannot_be_finished_writes_nothing(run: Run, monkeypatch: 
         (["attention", "--steps", "3"], "nothing is trained"),
         (["attention", "--seed", "3"], "nothing is trained"),
         (["attention", "--text", "1 May 2026"], "belongs to the chapter dates"),
+        (["distance", "--text", "1 May 2026"], "belongs to the chapter dates"),
         (["words"], "invalid choice: 'words'"),
     ],
 )

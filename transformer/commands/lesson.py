@@ -6,11 +6,14 @@ import importlib.util
 import sys
 import webbrowser
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from tinygrad_attn.errors import CheckpointError, MissingExtraError, OptionError
 from transformer.checkpoint import describe_task, kept_score, last_training, save_training, total_score
 from transformer.commands.lesson_attention import AttentionChapter
+from transformer.commands.lesson_distance import DistanceChapter
 from transformer.commands.lesson_word import WordChapter
 from transformer.commands.lesson_z import ZChapter
 from transformer.commands.train import introduce, new_trainer, report, train_and_keep
@@ -29,12 +32,14 @@ FILES = {
     "attention": (PAGES["attention"],),
     "z": (PAGES["z"],),
     "dates": (PAGES["dates"], "backward.html", "attention_head.svg", "cross_attention.svg", "cross_attention.png"),
+    "distance": (PAGES["distance"], "distance.svg"),
 }
 NEEDED = {
     "word": ("jinja2",),
     "attention": ("jinja2",),
     "z": ("jinja2",),
     "dates": ("babel", "jinja2", "latex2mathml", "matplotlib", "safetensors"),
+    "distance": ("jinja2",),
 }
 
 
@@ -84,6 +89,16 @@ def _is_there(page: Path) -> bool:
     return page.is_file() and is_marked(page.read_bytes())
 
 
+class Maker(Protocol):
+    """A chapter that is ready to be made."""
+
+    title: str
+    kept: str
+
+    def make(self, present: list[str]) -> tuple[Chapter, dict[str, bytes]]:
+        """Trains, shows, and gives the announcement and the files, with links to the chapters that are present."""
+
+
 class DatesChapter:
     """The chapter on dates, from the options to its files."""
 
@@ -112,11 +127,12 @@ class DatesChapter:
         return Chapter("dates", source=lesson.text, answer=lesson.loop.answer), _files(lesson, self.language, present)
 
 
-MAKERS: dict[str, type[WordChapter] | type[AttentionChapter] | type[ZChapter] | type[DatesChapter]] = {
+MAKERS: dict[str, Callable[[Namespace], Maker]] = {
     "word": WordChapter,
     "attention": AttentionChapter,
     "z": ZChapter,
     "dates": DatesChapter,
+    "distance": DistanceChapter,
 }
 
 

@@ -15,7 +15,13 @@ TEMPLATES = Path(__file__).parent / "templates"
 LANGUAGES = ("en", "ko")
 
 # Every chapter's page, in the order in which they are read.
-PAGES = {"word": "word.html", "attention": "attention.html", "z": "z.html", "dates": "dates.html"}
+PAGES = {
+    "word": "word.html",
+    "attention": "attention.html",
+    "z": "z.html",
+    "dates": "dates.html",
+    "distance": "distance.html",
+}
 
 
 @dataclass(frozen=True)

@@ -70,11 +70,13 @@ def training_curve_svg(losses: Sequence[float], looks: Sequence[tuple[int, float
     for power in range(low, high + 1):
         at = y_loss(10.0**power)
         parts.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(f'<text class="loss" x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{_power(power)}</text>')
+        parts.append(
+            f'<text class="loss" x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{power_of_ten(power)}</text>'
+        )
     for share in (0.0, 0.5, 1.0) if looks else ():
         text = f'<text class="right" x="{WIDTH - RIGHT + 8}" y="{y(share) + 4:.1f}">{100 * share:.0f} %</text>'
         parts.append(text)
-    for step in range(0, steps + 1, _round_step(steps / 8)):
+    for step in range(0, steps + 1, round_step(steps / 8)):
         parts.append(f'<text x="{x(step):.1f}" y="{HEIGHT - 10}" text-anchor="middle">{step}</text>')
     points = " ".join(f"{x((i + 0.5) * stretch):.1f},{y_loss(mean):.1f}" for i, mean in enumerate(means))
     parts.append(f'<polyline class="loss" points="{points}"/>')
@@ -87,13 +89,13 @@ def training_curve_svg(losses: Sequence[float], looks: Sequence[tuple[int, float
     )
 
 
-def _round_step(least: float) -> int:
+def round_step(least: float) -> int:
     """The smallest of 1, 2, 5, 10, 20, … that is no smaller than `least`."""
     candidates = (digit * int(10.0**power) for power in range(16) for digit in (1, 2, 5))
     return next(step for step in candidates if step >= least)
 
 
-def _power(power: int) -> str:
+def power_of_ten(power: int) -> str:
     """A power of ten as a number, or with a raised exponent where that would be long."""
     if -3 <= power <= 3:
         return f"{10.0**power:g}"

@@ -6,6 +6,8 @@ import pytest
 
 from tests.conftest import require
 from transformer.lessons.dates import DatesLesson, build_lesson
+from transformer.lessons.distance import DistanceLesson, build_distance_lesson
+from transformer.lessons.distance_model import RecallConfig
 from transformer.lessons.word import WordLesson, build_word_lesson
 from transformer.lessons.word_model import ReferentConfig
 from transformer.tasks import DatesTask
@@ -31,3 +33,9 @@ def lesson(trainer: Trainer) -> DatesLesson:
 def word_lesson() -> WordLesson:
     """A few steps only: the model answers badly, and everything computed from it must hold all the same."""
     return build_word_lesson(CoreferenceTask(), None, ReferentConfig(steps=40, examples=1000))
+
+
+@pytest.fixture(scope="session")
+def distance_lesson() -> DistanceLesson:
+    """A few steps only: the models have hardly learned anything, and what is computed of them must hold anyway."""
+    return build_distance_lesson(RecallConfig(width=8, layers=1, longest=24, steps=5, far_steps=3, batch_size=8))

@@ -159,11 +159,13 @@ def test_bars_of_two_readings_stand_over_every_word(word_lesson: WordLesson) -> 
 
 def test_the_first_page_links_what_is_there_and_says_how_to_make_the_rest() -> None:
     require("jinja2")
-    announced = {name: Chapter(name) for name in PAGES}
-    announced["word"] = Chapter("word", picture="<svg></svg>")
-    announced["dates"] = Chapter("dates", source="1. Mai", answer="<b>")
-    both = contents_page(list(announced.values()))
-    assert all(f'href="{file}"' in both for file in PAGES.values()) and "&lt;b&gt;" in both
+    announced = {
+        **{name: Chapter(name) for name in PAGES},
+        "word": Chapter("word", picture="<svg></svg>"),
+        "dates": Chapter("dates", source="1", answer="<b>"),
+    }
+    every = contents_page(list(announced.values()))
+    assert all(f'href="{file}"' in every for file in PAGES.values()) and "&lt;b&gt;" in every
     one = contents_page([Chapter("word")])
     assert 'href="word.html"' in one and 'href="dates.html"' not in one and "tinygrad-attn lesson dates" in one
     later = contents_page([Chapter("dates")], ["word"])
