@@ -13,7 +13,7 @@ import numpy as np
 from tinygrad_attn import explain, rng
 from tinygrad_attn.errors import ArgumentError, DtypeError, GradientError
 from tinygrad_attn.graph import NODE_NUMBERS, Gradient, Node, sweep
-from tinygrad_attn.modes import MODES, enable_grad
+from tinygrad_attn.modes import MODES, ModeSwitch
 from tinygrad_attn.operation import Operation, identity
 from tinygrad_attn.structure import flatten, rebuild
 from tinygrad_attn.tensor import Tensor, plain
@@ -159,7 +159,7 @@ class Recomputed(Operation):
         now = rng.get_state()
         rng.set_state(state)
         try:
-            with enable_grad():
+            with ModeSwitch(record=True, recomputing=True):
                 return _call(self.function, arguments, leaves)
         finally:
             rng.set_state(now)

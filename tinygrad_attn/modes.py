@@ -24,6 +24,7 @@ class Modes(NamedTuple):
     keep_grads: bool = False
     detect_anomaly: bool = False
     scope: str = ""
+    recomputing: bool = False  # a checkpoint runs its function again: what counts calls has counted this one
     numpy_errors: Any = None  # NumPy's settings around the block that is watched for anomalies
     outer: Modes | None = None  # what was in force around the block that set these
 

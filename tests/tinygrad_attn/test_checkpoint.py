@@ -203,3 +203,13 @@ def test_it_decorates_methods_and_keeps_their_name() -> None:
     out.sum().backward()
     assert block.layer.weight.grad is not None
     assert (Block.forward.__name__, Block.forward.__doc__) == ("forward", "Once more with feeling.")
+
+
+@pytest.mark.parametrize("look", [lambda x, loss: loss.backward(), lambda x, loss: ta.why(x, loss)], ids=["run", "why"])
+def test_a_batch_counts_once_in_the_running_statistics(look: Any) -> None:
+    plain, kept = nn.BatchNorm1d(2), nn.BatchNorm1d(2)
+    (x,) = variables((4, 2))
+    plain(x)
+    look(x, (checkpoint(kept)(x) ** 3).sum())
+    for name, values in plain.state_dict().items():
+        np.testing.assert_array_equal(kept.state_dict()[name], values)

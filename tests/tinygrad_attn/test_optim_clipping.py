@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tinygrad_attn.optimisers import parameters
-from tinygrad_attn import nn, optim
+from tinygrad_attn import Tensor, nn, optim
 from tinygrad_attn.errors import DtypeError, OptionError
 
 
@@ -61,3 +61,11 @@ def test_only_tensors_are_clipped(given):
 def test_the_norm_is_a_number_that_is_not_negative(max_norm):
     with pytest.raises(OptionError, match="max_norm"):
         optim.clip_grad_norm(parameters((2,)), max_norm)
+
+
+def test_a_complex_gradient_counts_with_both_parts():
+    parameter = Tensor(np.zeros(2, complex), requires_grad=True)
+    for scale in (1.0, 1e200):
+        parameter.grad = np.array([3.0, 4j]) * scale
+        assert optim.clip_grad_norm([parameter], 1.0) == pytest.approx(5.0 * scale)
+        np.testing.assert_allclose(parameter.grad, [0.6, 0.8j])

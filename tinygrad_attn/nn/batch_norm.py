@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike
 
 from tinygrad_attn import ops
 from tinygrad_attn.errors import OptionError, ShapeError
+from tinygrad_attn.modes import MODES
 from tinygrad_attn.nn import init
 from tinygrad_attn.nn.layers import Input, check_eps, check_size
 from tinygrad_attn.nn.module import Array, Module
@@ -23,7 +24,8 @@ class BatchNorm1d(Module):
     y = (x − mean) / √(variance + eps) ∘ weight + bias, for every channel
 
     In training, mean and variance are those of the batch, and the running ones move towards them; in evaluation they
-    are the running ones, so that an answer does not depend on its neighbours.
+    are the running ones, so that an answer does not depend on its neighbours. A batch counts once, also where a
+    checkpoint runs the layer again; divergence from PyTorch, where it then counts twice.
 
     Args:
         num_features: number of channels, the second axis.
@@ -86,8 +88,9 @@ class BatchNorm1d(Module):
                 f"{type(self).__name__}: one value per channel has no variance to train on\n"
                 f"  given {x.shape}; a batch needs a second example, or call eval()"
             )
-        axes = all_but_channels(x.ndim)
-        self._move_statistics(np.mean(plain(x), axis=axes), np.var(plain(x), axis=axes, ddof=1))
+        if not MODES.get().recomputing:
+            axes = all_but_channels(x.ndim)
+            self._move_statistics(np.mean(plain(x), axis=axes), np.var(plain(x), axis=axes, ddof=1))
         return ops.batch_norm(x, self.weight, self.bias, eps=self.eps)
 
     def _move_statistics(self, mean: Array, variance: Array) -> None:

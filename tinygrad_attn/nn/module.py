@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from tinygrad_attn import modes
 from tinygrad_attn.errors import CheckpointError, DtypeError, OptionError
 from tinygrad_attn.nn.parameter import Parameter
-from tinygrad_attn.nn.state import buffer_values, misfits, read_state
+from tinygrad_attn.nn.state import buffer_values, in_precision, misfits, read_state
 from tinygrad_attn.tensor import Tensor
 
 Array = NDArray[Any]
@@ -245,6 +245,7 @@ class Module:
     def to(self: M, dtype: DTypeLike) -> M:
         """Convert parameters, their gradients and floating buffers in place; ties stay. Returns self.
 
+        Complex ones stay complex: float32 makes them complex64.
         An optimiser keeps the dtype it was made with, so make it afterwards.
 
         Raises:
@@ -254,11 +255,12 @@ class Module:
         if wanted.kind != "f":
             raise DtypeError(f"parameters need a floating dtype\n  given {wanted}")
         for parameter in self.parameters():
-            parameter.convert(wanted)
+            parameter.convert(in_precision(parameter.dtype, wanted))
         for module in self.modules():
             for name in module._buffers:
-                if getattr(module, name).dtype.kind == "f":
-                    setattr(module, name, getattr(module, name).astype(wanted))
+                buffer = getattr(module, name)
+                if buffer.dtype.kind in "fc":
+                    setattr(module, name, buffer.astype(in_precision(buffer.dtype, wanted)))
         return self
 
     def zero_grad(self) -> None:

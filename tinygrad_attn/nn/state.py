@@ -20,9 +20,16 @@ def buffer_values(owner: str, values: Any) -> Array:
     if isinstance(values, Tensor) and values.requires_grad:
         raise DtypeError(f"{owner} is a buffer, which carries no gradient\n  given {values!r}; write tensor.detach()")
     array = np.array(values)
-    if array.dtype.kind not in "biuf":
-        raise DtypeError(f"{owner}: a buffer holds numbers or booleans\n  given {type(values).__name__}")
+    if array.dtype.kind not in "biufc":
+        raise DtypeError(
+            f"{owner}: a buffer holds numbers or booleans\n  given {type(values).__name__} of dtype {array.dtype}"
+        )
     return array
+
+
+def in_precision(dtype: np.dtype[Any], wanted: np.dtype[Any]) -> np.dtype[Any]:
+    """`wanted`, or for complex numbers the dtype with two of it."""
+    return np.result_type(wanted, np.complex64) if dtype.kind == "c" else wanted
 
 
 def read_state(state: Any) -> dict[str, Array]:
@@ -47,7 +54,7 @@ def misfits(own: Mapping[str, Array], given: Mapping[str, Array]) -> list[str]:
             faults.append(f"mis-typed   {path}  expected {array.dtype}, given {values.dtype}")
         elif _overflows(values, array.dtype):
             faults.append(f"too large   {path}  expected numbers of {array.dtype}, given some of {values.dtype}")
-        elif not np.array_equal(values, given[before], equal_nan=values.dtype.kind == "f"):
+        elif not np.array_equal(values, given[before], equal_nan=values.dtype.kind in "fc"):
             faults.append(f"disagrees   {path}  is one parameter with {before}, and their values differ")
     return faults
 
@@ -55,6 +62,6 @@ def misfits(own: Mapping[str, Array], given: Mapping[str, Array]) -> list[str]:
 def _overflows(values: Array, dtype: np.dtype[Any]) -> bool:
     with np.errstate(all="ignore"):
         converted = values.astype(dtype)
-    if dtype.kind == "f":
+    if dtype.kind in "fc":
         return bool((np.isfinite(values) & ~np.isfinite(converted)).any())
     return bool((converted != values).any())

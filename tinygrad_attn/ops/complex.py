@@ -6,11 +6,12 @@ complex numbers are told to users is in docs/complex.md.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from tinygrad_attn.domain import complexes
+from tinygrad_attn.domain import complexes, flag
 from tinygrad_attn.operation import op
 from tinygrad_attn.registry import implements
 from tinygrad_attn.tensor import plain
@@ -58,18 +59,25 @@ def _(g: Any, out: Any, z: Any) -> Any:
     return g.conj()
 
 
-@op(np.angle, symbol="∠", elementwise=True, complex=True, domain=complexes(low=0.2, high=3.0))
-def angle(z: Any) -> Any:
+@op(
+    np.angle,
+    symbol="∠",
+    elementwise=True,
+    complex=True,
+    domain=complexes(low=0.2, high=3.0),
+    options={"deg": flag},
+)
+def angle(z: Any, *, deg: bool = False) -> Any:
     """Direction of a complex number, in (−π, π]; at 0, which lies in no direction, the slope is taken as 0.
 
-    y = Im ln z
+    y = Im ln z, or 180/π times that if `deg`
     """
-    return np.angle(z)
+    return np.angle(z, deg)
 
 
-@angle.gradient("z", formula="dz = −i dy / z, and 0 where z = 0")
-def _(g: Any, out: Any, z: Any) -> Any:
-    return g * -1j / np.where(np.equal(z, 0), np.inf, z)
+@angle.gradient("z", formula="dz = −i dy / z, and 0 where z = 0; with deg, 180/π times that")
+def _(g: Any, out: Any, z: Any, *, deg: bool) -> Any:
+    return g * (-180j / math.pi if deg else -1j) / np.where(np.equal(z, 0), np.inf, z)
 
 
 @implements(np.sign)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_attn.arguments import refuse_out
+from tinygrad_attn.ops.reduce_where import chosen
 from tinygrad_attn.registry import implements
 from tinygrad_attn.tensor import plain
 
@@ -29,7 +30,7 @@ def _counted(numpy_function: Callable[..., Any], reduction: Callable[..., Any]) 
     ) -> Any:
         refuse_out(numpy_function, out)
         start = {} if initial is None else {"initial": initial}
-        where = np.logical_and(_is_number(a), where)
+        where = _is_number(a) & chosen(a, where)
         return reduction(a, axis=axis, dtype=dtype, keepdims=keepdims, where=where, **start)
 
 
@@ -48,7 +49,7 @@ def _averaged(numpy_function: Callable[..., Any], reduction: Callable[..., Any])
         correction: Any = None,
     ) -> Any:
         refuse_out(numpy_function, out)
-        where = np.logical_and(_is_number(a), where)
+        where = _is_number(a) & chosen(a, where)
         return reduction(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
 
 
@@ -58,7 +59,7 @@ def _extreme(numpy_function: Callable[..., Any], reduction: Callable[..., Any], 
         a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = True
     ) -> Any:
         refuse_out(numpy_function, out)
-        where = np.logical_and(_is_number(a), where)
+        where = _is_number(a) & chosen(a, where)
         y = reduction(a, axis=axis, keepdims=keepdims, initial=least if initial is None else initial, where=where)
         nothing = ~np.any(where, axis=axis, keepdims=keepdims)
         return np.where(nothing, np.nan, y) if initial is None and np.any(nothing) else y
@@ -77,7 +78,7 @@ def nanmean(
 ) -> Any:
     """The mean of what is a number."""
     refuse_out(np.nanmean, out)
-    return np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims, where=np.logical_and(_is_number(a), where))
+    return np.mean(a, axis=axis, dtype=dtype, keepdims=keepdims, where=_is_number(a) & chosen(a, where))
 
 
 _counted(np.nansum, np.sum)

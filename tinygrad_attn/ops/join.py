@@ -162,7 +162,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """
     if axis is None:
         arr, axis = np.ravel(arr), 0
-    axis = axis_from_front("insert", axis, arr)
+    axis, obj = axis_from_front("insert", axis, arr), plain(obj)
     length = np.shape(arr)[axis]
     grown = np.insert(np.asarray(plain(arr)), obj, np.asarray(plain(values)), axis).shape  # NumPy works out the shape
     added = grown[axis] - length
@@ -182,7 +182,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     if axis is None:
         arr, axis = np.ravel(arr), 0
     axis = axis_from_front("delete", axis, arr)
-    return arr[at_axis(axis, np.delete(np.arange(arr.shape[axis]), obj))]
+    return arr[at_axis(axis, np.delete(np.arange(arr.shape[axis]), plain(obj)))]
 
 
 # --- cutting -------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Pieces along `axis`: as equal as can be for a number, or cut at the given places; each is a slice."""
     axis = axis_from_front("split", axis, ary)
-    pieces = np.array_split(np.arange(ary.shape[axis]), indices_or_sections)
+    pieces = np.array_split(np.arange(ary.shape[axis]), plain(indices_or_sections))
     return [ary[at_axis(axis, slice(p[0], p[-1] + 1) if len(p) else slice(0, 0))] for p in pieces]
 
 
@@ -203,6 +203,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     Raises:
         ShapeError: the axis cannot be cut into that many equal pieces.
     """
+    indices_or_sections = plain(indices_or_sections)
     if np.ndim(indices_or_sections) == 0:
         length = ary.shape[axis_from_front("split", axis, ary)]
         if indices_or_sections < 1 or length % indices_or_sections:

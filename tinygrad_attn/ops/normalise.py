@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_attn.domain import Chooser
+from tinygrad_attn.errors import DtypeError
 from tinygrad_attn.explain import broadcast_clash
 from tinygrad_attn.operation import op
 from tinygrad_attn.ops.reduce import centred
@@ -149,6 +150,8 @@ def batch_norm(
     [[-1.0, -1.0], [1.0, 1.0]]
     """
     x = as_array(x)
+    if np.iscomplexobj(x):
+        raise DtypeError("batch_norm takes real numbers, given complex ones\n  normalise real and imaginary part")
     axes = all_but_channels(x.ndim)
     from_mean = centred(x, axes) if mean is None else x - _by_channel(mean, x.ndim)
     variance = np.mean(np.square(from_mean), axis=axes) if variance is None else variance

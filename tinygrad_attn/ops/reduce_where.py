@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_attn.arguments import in_dtype, refuse_out
-from tinygrad_attn.errors import DtypeError, OptionError
+from tinygrad_attn.errors import DtypeError, OptionError, ShapeError
 from tinygrad_attn.ops.reduce import std, var
 from tinygrad_attn.registry import extends, implements
 from tinygrad_attn.tensor import plain
@@ -37,7 +37,13 @@ def chosen(x: Any, where: Any) -> Any:
     mask = np.asarray(plain(where))
     if mask.dtype != bool:
         raise DtypeError(f"where= must be boolean, True where an element counts\n  given dtype {mask.dtype}")
-    return np.broadcast_to(mask, np.shape(x))
+    try:
+        return np.broadcast_to(mask, np.shape(x))
+    except ValueError:
+        raise ShapeError(
+            f"where= must have the shape of what is reduced, or broadcast to it\n"
+            f"  expected {np.shape(x)}, given {mask.shape}"
+        ) from None
 
 
 @extends(np.sum)
@@ -68,6 +74,10 @@ def mean_of_some(x: Any, *, axis: Any = None, keepdims: bool = False, dtype: Any
     return np.sum(x, axis=axis, keepdims=keepdims) / np.asarray(number, x.dtype)
 
 
+def _squared_size(x: Any) -> Any:
+    return (x * x.conj()).real if np.iscomplexobj(x) else np.square(x)
+
+
 def variance_of_some(
     x: Any,
     *,
@@ -81,8 +91,9 @@ def variance_of_some(
     number = np.sum(np.ones(x.shape, bool) if is_whole(where) else chosen(x, where), axis=axis, keepdims=keepdims)
     if is_nothing(mean):
         mean = mean_of_some(x, axis=axis, keepdims=True, where=where)
-    squares = some_of(np.square(x - mean), where, 0.0)
-    return np.sum(squares, axis=axis, keepdims=keepdims) / np.asarray(np.maximum(number - correction, 0), x.dtype)
+    squares = some_of(_squared_size(x - mean), where, 0.0)
+    divisor = np.asarray(np.maximum(number - correction, 0), squares.dtype)
+    return np.sum(squares, axis=axis, keepdims=keepdims) / divisor
 
 
 def deviation_of_some(x: Any, **options: Any) -> Any:

@@ -162,7 +162,7 @@ def cov(
 ) -> Any:
     """Covariances of variables, one per row of `m`, or per column if not `rowvar`.
 
-    C = (M − M̄) (M − M̄)ᵀ / (n − ddof), ddof = 1, or 0 with `bias`
+    C = (M − M̄) conj(M − M̄)ᵀ / (n − ddof), ddof = 1, or 0 with `bias`
     """
     if fweights is not None or aweights is not None or dtype is not None:
         raise OptionError(
@@ -173,7 +173,7 @@ def cov(
         variables = np.concatenate([variables, _variables(y, rowvar)], 0)
     centred = variables - np.mean(variables, axis=1, keepdims=True)
     number = variables.shape[1] - (ddof if ddof is not None else 0 if bias else 1)
-    return np.squeeze(centred @ centred.T / number)
+    return np.squeeze(centred @ centred.T.conj() / number)
 
 
 def _variables(m: Any, rowvar: bool) -> Any:
@@ -192,5 +192,5 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: None = None) 
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
-    deviations = np.sqrt(np.diagonal(c))
+    deviations = np.sqrt(np.diagonal(c).real)
     return c / np.expand_dims(deviations, 1) / deviations

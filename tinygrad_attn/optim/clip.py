@@ -59,6 +59,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> float:
 def _norm(gradient: NDArray[Any]) -> float:
     """√Σ g², in one pass unless the squares leave the range of the dtype."""
     flat = gradient.reshape(-1)
+    flat = flat.view(flat.real.dtype)  # a complex number counts as its two parts
     if flat.dtype.itemsize < 4:
         flat = flat.astype(np.float32)
     with np.errstate(all="ignore"):

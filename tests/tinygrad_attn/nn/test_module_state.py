@@ -235,3 +235,22 @@ def test_converting_to_the_dtype_that_is_there_touches_nothing():
     values, version = model.weight.data, model.weight.version
     model.to(np.float32)
     assert model.weight.data is values and model.weight.version == version
+
+
+def test_complex_buffers_and_parameters_keep_both_parts():
+    class Rotary(nn.Module):
+        def __init__(self):
+            self.register_buffer("turns", np.exp(1j * np.arange(3)))
+            self.scale = nn.Parameter(np.array([1 + 2j]))
+
+    model = Rotary()
+    turns = model.turns.copy()
+    model.to(np.float32)
+    assert model.turns.dtype == model.scale.dtype == np.complex64
+    model.to(np.float64)
+    np.testing.assert_allclose(model.turns, turns, rtol=1e-6)
+    np.testing.assert_array_equal(model.scale.numpy(), [1 + 2j])
+    state = model.state_dict()
+    Rotary().to(np.float32).load_state_dict(state)
+    with pytest.raises(DtypeError, match=r"numbers or booleans\n  given ndarray of dtype <U4"):
+        model.register_buffer("text", np.array(["text"]))

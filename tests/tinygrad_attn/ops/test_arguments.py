@@ -11,7 +11,7 @@ import pytest
 import tinygrad_attn as ta
 from tests.tinygrad_attn.ops.agreement import values
 from tinygrad_attn import Tensor
-from tinygrad_attn.errors import DtypeError, InPlaceError, OptionError, UnsupportedFunctionError
+from tinygrad_attn.errors import DtypeError, InPlaceError, OptionError, ShapeError, UnsupportedFunctionError
 
 X = values(3, 4)
 MASK = np.array([True, False, True, True])
@@ -216,3 +216,27 @@ def test_methods_take_numpys_arguments_too(name: str) -> None:
     expected = METHODS[name](X)
     assert out.dtype == expected.dtype
     np.testing.assert_allclose(out.numpy() if isinstance(out, Tensor) else out, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("reduce", [np.sum, np.prod, np.mean, np.var, np.std, np.nansum, np.max])
+def test_where_of_another_shape_is_named(reduce: Callable[..., Any]) -> None:
+    start = {"initial": 0.0} if reduce is np.max else {}
+    with pytest.raises(ShapeError, match=r"where= .*\n  expected \(3, 4\), given \(3,\)"):
+        reduce(Tensor(X, requires_grad=True), where=MASK[:3], **start)
+
+
+@pytest.mark.parametrize(
+    ("f", "places"),
+    [
+        (np.split, [1, 2]),
+        (np.split, 3),
+        (np.array_split, 2),
+        (np.delete, [0, 2]),
+        (lambda x, at: np.insert(x, at, 5.0, axis=0), [1, 2]),
+    ],
+    ids=["split at", "split into", "array_split", "delete", "insert"],
+)
+def test_places_may_be_a_tensor_of_whole_numbers(f: Callable[..., Any], places: Any) -> None:
+    by_tensor, by_list = f(Tensor(X, requires_grad=True), Tensor(places)), f(X, places)
+    for mine, numpys in zip(by_tensor, by_list, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), numpys)

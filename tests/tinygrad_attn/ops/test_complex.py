@@ -296,3 +296,42 @@ def test_why_finds_where_a_complex_gradient_is_lost() -> None:
     assert found.derivative == "not finite" and found.causes[0].operation == "log"
     with pytest.raises(ta.errors.NotFiniteError, match="log"), ta.detect_anomaly(), np.errstate(all="ignore"):
         np.log(z)
+
+
+# --- functions that are written with others --------------------------------------------------------------------------
+
+TABLE = np.array([[1 + 2j, 0.5 - 1j, -0.3j], [0.2 + 0.1j, 2.0, 1j], [-1.5 + 1j, 0.4j, 0.7 - 2j]])
+SOME = np.array([True, False, True])
+HOLED = np.where(np.eye(3, dtype=bool), np.nan, TABLE)
+
+
+@pytest.mark.parametrize(
+    ("f", "z"),
+    [
+        (np.cov, TABLE),
+        (lambda z: np.cov(z[0], z[1], bias=True), TABLE),
+        (np.corrcoef, TABLE),
+        (lambda z: np.var(z, axis=1, where=SOME), TABLE),
+        (lambda z: np.std(z, where=SOME, ddof=1), TABLE),
+        (lambda z: np.var(z, axis=0, mean=np.mean(z, axis=0, keepdims=True)), TABLE),
+        (lambda z: np.nanvar(z, axis=0), HOLED),
+        (lambda z: np.nanstd(z, axis=1), HOLED),
+        (lambda z: np.angle(z, deg=True), TABLE + 2.0),
+    ],
+    ids=["cov", "cov of two", "corrcoef", "var of some", "std of some", "var, mean", "nanvar", "nanstd", "degrees"],
+)
+def test_statistics_of_complex_numbers_are_numpys_with_their_slopes(f: Callable[[Any], Any], z: Any) -> None:
+    assert_allclose(f(variable(z)).numpy(), f(z), rtol=1e-12, atol=1e-14)
+    numbers = ~np.isnan(z)
+
+    def of_numbers(part: Any) -> Any:
+        return f(
+            ta.index_put(np.where(numbers, 0, z), index=np.nonzero(numbers), values=part) + np.where(numbers, 0, z)
+        )
+
+    ta.gradcheck(of_numbers, z[numbers], order=2)
+
+
+def test_batch_normalisation_refuses_complex_numbers() -> None:
+    with pytest.raises(DtypeError, match="batch_norm takes real numbers"):
+        ta.batch_norm(variable(TABLE))
