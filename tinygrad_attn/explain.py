@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import sys
 from collections.abc import Sequence
@@ -44,6 +45,10 @@ def failure(
     if isinstance(error, TypeError):
         return DtypeError(f"{operation.name}: {error}\n{operands(operation, inputs)}")
     shapes = [np.shape(value) if not is_tensor(value) else value.shape for value in inputs if value is not None]
+    needed = inspect.signature(operation.forward).parameters
+    for name, value in operation.named_inputs(inputs):
+        if value is None and name in needed and needed[name].default is inspect.Parameter.empty:
+            return DtypeError(f"{operation.name}: {name} is None\n{operands(operation, inputs)}")
     reason = operation.clash(*shapes, **options) if operation.clash is not None else None
     return ShapeError(f"{operation.name}: {reason or error}\n{operands(operation, inputs)}")
 

@@ -90,3 +90,9 @@ def test_functions_that_answer_in_plain_values_name_what_does_not_fit(call: Any,
     with pytest.raises(error, match=words):
         call(ta.Tensor(np.ones(2)))
     assert (ta.Tensor(np.ones(2)) == None).tolist() == [False, False]  # noqa: E711 (what NumPy answers)
+
+
+@pytest.mark.parametrize("f", [lambda x: x @ None, lambda x: None @ x, lambda x: np.matmul(x, None)])
+def test_a_missing_operand_is_named(f: Any) -> None:
+    with pytest.raises(DtypeError, match=r"matmul: [ab] is None"):
+        f(ta.Tensor([1.0], requires_grad=True))

@@ -120,3 +120,16 @@ def test_differences_that_take_long_are_made_only_on_demand() -> None:
     assert replay(loss, numerical=False).unchecked == "off"
     recorded = replay((x[:50] * x[:50]).sum(), numerical=True)
     assert recorded.unchecked == "" and numerical(recorded, "x").agrees
+
+
+def test_a_checkpoint_is_run_again_for_the_differences() -> None:
+    x = leaf([1.0, 2.0], "x")
+    for loss in (
+        ta.checkpoint(lambda q: (q * q).sum())(x),
+        (ta.checkpoint(lambda q, k: q * k * q)(x, k=2.0) * x).sum(),
+    ):
+        recorded = replay(loss)
+        assert recorded.unchecked == "" and numerical(recorded, "x").agrees
+    weight = leaf([3.0, 4.0], "weight")
+    recorded = replay(ta.checkpoint(lambda q: (q * weight).sum())(x))
+    assert (recorded.unchecked, recorded.unchecked_at) == ("differs", "checkpoint")

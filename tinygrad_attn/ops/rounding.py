@@ -10,7 +10,7 @@ from tinygrad_attn.domain import Chooser
 from tinygrad_attn.errors import OptionError
 from tinygrad_attn.operation import op
 from tinygrad_attn.registry import implements
-from tinygrad_attn.tensor import plain
+from tinygrad_attn.tensor import as_array, plain
 
 
 @implements(np.fabs)
@@ -25,7 +25,8 @@ def copysign(a: Any, b: Any) -> Any:
 
     y = |a| sign(b)
     """
-    return np.absolute(a) * np.copysign(np.ones((), np.result_type(plain(a), plain(b))), plain(b))
+    a, b = as_array(a), plain(as_array(b))
+    return np.absolute(a) * np.copysign(np.ones((), np.result_type(plain(a), b)), b)
 
 
 @implements(np.heaviside)

@@ -67,6 +67,7 @@ SAME: dict[str, tuple[Use, Any]] = {
     "windows along one axis twice": (lambda x: sliding_window_view(x[0], (2, 2), axis=(0, 0)), X),
     "fabs": (lambda x: np.fabs(x), X),
     "copysign": (lambda x: np.copysign(x, -x[::-1]), X),
+    "copysign, signs in a list": (lambda x: np.copysign(x, [1.0, -1.0, 1.0, -0.0]), X),
     "heaviside": (lambda x: np.heaviside(np.array([-1.0, 0.0, 0.0, 2.0]), x), X),
     "nan_to_num": (lambda x: np.nan_to_num(x, nan=7.0), HOLED),
     "modf": (lambda x: np.modf(3.0 * x)[0], X),
