@@ -99,7 +99,8 @@ examples:
   tinygrad-attn exercise softmax
 
 The first call writes DIR/NAME.py with the formula and an empty rule; from then
-on the rule is tried on drawn inputs. Exit code 1 means: not right yet.""",
+on the rule is tried on drawn inputs. What a rule prints, and a breakpoint() in
+it, belong to the input that is shown. Exit code 1 means: not right yet.""",
     "gradcheck": """\
 examples:
   tinygrad-attn gradcheck

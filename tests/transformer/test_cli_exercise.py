@@ -64,6 +64,8 @@ def test_the_line_that_stumbles_is_named(run: Run) -> None:
     [
         ("def d_scores(g, out, scores:\n    return g\n", ["exercises/softmax.py, line 1"]),
         ("import nothing_of_this_name\n", ["exercises/softmax.py", "ModuleNotFoundError", "line 1"]),
+        ("exit()\n", ["exercises/softmax.py", "SystemExit", "line 1"]),
+        ("x = 1\0\n", ["exercises/softmax.py: ", "null bytes"]),
         ("x = 1\n", ["the function d_scores(g, out, scores) is missing"]),
     ],
 )
@@ -92,6 +94,18 @@ def test_the_list_shows_how_far_one_is(run: Run) -> None:
 def test_another_folder_is_kept_to(run: Run) -> None:
     told = run("exercise", "softmax", "--dir", "mine")
     assert Path("mine/softmax.py").is_file() and "tinygrad-attn exercise softmax --dir mine" in told.out
+
+
+def test_the_command_that_is_shown_can_be_typed_as_it_is(run: Run) -> None:
+    told = run("exercise", "softmax", "--dir", "my own")
+    assert "tinygrad-attn exercise softmax --dir 'my own'" in told.out
+
+
+def test_a_file_may_use_its_neighbour(run: Run) -> None:
+    begin(run, "import of_the_reader; return of_the_reader.right(g, out)")
+    helper = f"import numpy as np\n\ndef right(g, out):\n    return {RIGHT}\n"
+    Path("exercises/of_the_reader.py").write_text(helper, encoding="utf-8")
+    assert run("exercise", "softmax").code == 0
 
 
 def test_an_unknown_exercise_is_answered_with_the_nearest(run: Run) -> None:

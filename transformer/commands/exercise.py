@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import shlex
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
@@ -40,7 +41,8 @@ def run(arguments: Namespace) -> int:
 
 
 def _command(name: str, folder: Path) -> str:
-    return f"tinygrad-attn exercise {name}" + ("" if folder == Path("exercises") else f" --dir {folder}")
+    elsewhere = "" if folder == Path("exercises") else f" --dir {shlex.quote(str(folder))}"
+    return f"tinygrad-attn exercise {name}{elsewhere}"
 
 
 def _list(exercises: Iterable[Exercise], folder: Path) -> int:

@@ -114,7 +114,7 @@ def test_a_known_mistake_is_named_beside_a_small_input_on_which_it_fails(
     expected = RIGHT[exercise.name, parameter](case.upstream, case.out, *case.inputs)
     assert given.value is None or given.value.shape != expected.shape or not np.allclose(given.value, expected)
     told = say(exercise, verdict)
-    assert mistake.name in told and max(map(len, told.splitlines())) <= 80
+    assert mistake.name in " ".join(told.split()) and max(map(len, told.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,59 @@ def test_an_unknown_mistake_is_shown_without_a_guess() -> None:
         (lambda g, out, s: np.log(0 * g), "−∞"),
         (lambda g, out, s: 0 * g / (0 * g), "NaN"),
         (lambda g, out: g, "raises TypeError"),
+        (lambda g, out, s: exit(), "raises SystemExit"),
+        (lambda g, out, s: g + 0j, "returns complex numbers"),
+        (lambda g, out, s: np.stack([g, g]), "2 numbers, shape (2, 1, 1)"),
+        (lambda g, out, s: np.sum(g) @ s, "a number without axes stands in a matrix product"),
     ],
 )
 def test_whatever_a_rule_does_is_answered(rule: Any, told: str) -> None:
     text = say(EXERCISES["softmax"], check_rule(EXERCISES["softmax"], "scores", rule))
     assert told in text and max(map(len, text.splitlines())) <= 80
+
+
+def test_a_rule_that_rounds_to_whole_numbers_is_wrong() -> None:
+    for (name, parameter), rule in RIGHT.items():
+        assert not check_rule(EXERCISES[name], parameter, lambda *given, rule=rule: rule(*given).astype(int)).passed
+
+
+def test_what_a_rule_writes_into_its_inputs_is_not_seen_by_the_next_try() -> None:
+    def wrong(g: Any, out: Any, table: Any, ids: Any) -> Any:
+        np.add.at(table, ids, g)  # NumPy lets this write into a read-only array
+        return table
+
+    before = [case.inputs[0].copy() for case in check._many_cases(EXERCISES["embedding"])]
+    assert not check_rule(EXERCISES["embedding"], "table", wrong).passed
+    after = [case.inputs[0] for case in check._many_cases(EXERCISES["embedding"])]
+    assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_two_rows_are_shown_where_three_are_not_needed() -> None:
+    failure = check_rule(EXERCISES["self_similarity"], "x", lambda g, out, x: 2 * g @ x).failure
+    assert failure is not None and failure.case.inputs[0].shape == (2, 1)
+
+
+def test_a_rule_prints_and_stops_on_the_case_that_is_shown_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops: list[Any] = []
+    monkeypatch.setattr("sys.breakpointhook", lambda: stops.append("here"))
+
+    def talking(g: Any, out: Any, scores: Any) -> Any:
+        print("g is", g.shape)
+        breakpoint()
+        return g
+
+    assert not check_rule(EXERCISES["softmax"], "scores", talking).passed
+    assert capsys.readouterr().out == "g is (1, 1)\n" and stops == ["here"]
+
+
+def test_a_rule_that_is_stopped_says_in_which_line() -> None:
+    def endless(g: Any, out: Any, scores: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"line \d+: raise KeyboardInterrupt"):
+        check_rule(EXERCISES["softmax"], "scores", endless, __file__)
 
 
 def test_a_rule_that_changes_its_mind_is_told_so() -> None:

@@ -92,6 +92,19 @@ def _overwritten(g: Any, out: Any, table: Any, ids: Any) -> Any:
     return found
 
 
+def _by_word(g: Any, out: Any, table: Any, ids: Any) -> Any:
+    found = np.zeros_like(table)
+    for word in ids:
+        found[word] += g[word]
+    return found
+
+
+def _averaged(g: Any, out: Any, table: Any, ids: Any) -> Any:
+    found = np.zeros_like(table)
+    np.add.at(found, ids, g)
+    return found / np.maximum(1, np.bincount(ids, minlength=len(table)))[:, None]
+
+
 EMBEDDING = Exercise(
     title="a row that is read twice",
     task="A word that stands twice in the sentence reads the same row of the table twice.",
@@ -109,6 +122,16 @@ EMBEDDING = Exercise(
             "the gradient stays where the tokens are",
             "This has a row per token. The table has a row per word, and it is the table's gradient that is asked for.",
             {"table": lambda g, out, table, ids: g},
+        ),
+        Mistake(
+            "g is read by word, not by place",
+            "g has a row per place in the sentence. The word that stands there says where it goes, not where it is.",
+            {"table": _by_word},
+        ),
+        Mistake(
+            "the places are averaged",
+            "Each place where a word stands moved L by its own share; the shares add up, they are not averaged.",
+            {"table": _averaged},
         ),
     ),
     section=1,

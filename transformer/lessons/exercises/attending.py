@@ -45,6 +45,10 @@ SOFTMAX_MISTAKES = {
         "The weights sum to 1 along the last axis, and so does this sum.",
         lambda g, p: p * (g - np.sum(g * p, axis=0, keepdims=True)),
     ),
+    "p∘g is averaged": (
+        "The mean of g under the weights is Σ p∘g: the weights sum to 1 already; nothing is divided by their number.",
+        lambda g, p: p * (g - np.mean(g * p, axis=-1, keepdims=True)),
+    ),
     "not multiplied by the weights": (
         "A weight of 0 cannot be moved; the whole bracket is multiplied by p.",
         lambda g, p: g - _sum(g * p),
@@ -90,6 +94,16 @@ def _mask_after_softmax(g: Any, out: Any, scores: Any, mask: Any) -> Any:
     return p * (g - _sum(g * p))
 
 
+def _hidden_scores_become(value: float) -> Any:
+    """The rule of a softmax that hides keys by their scores."""
+
+    def rule(g: Any, out: Any, scores: Any, mask: Any) -> Any:
+        p = np.asarray(softmax(np.where(mask, scores, value)))
+        return p * (g - _sum(g * p))
+
+    return rule
+
+
 MASKED_SOFTMAX = Exercise(
     title="softmax behind a mask",
     task="A key that may not be seen has weight 0, whatever its score is. What is left of softmax's gradient?",
@@ -113,6 +127,18 @@ MASKED_SOFTMAX = Exercise(
             "This is the gradient of an unmasked softmax with zeros written into it. The weights that are left are "
             "others than those of an unmasked softmax.",
             {"scores": _masked_afterwards},
+        ),
+        Mistake(
+            "hidden scores are very negative",
+            "Right, until a row may see nothing: all its scores are alike then, and softmax gives every key a share. "
+            "The result that you are given has zeros there.",
+            {"scores": _hidden_scores_become(-1e9)},
+        ),
+        Mistake(
+            "hidden scores are −∞",
+            "Right, until a row may see nothing: its largest score is −∞ too, and −∞ − (−∞) is not a number. The "
+            "result that you are given has zeros there.",
+            {"scores": _hidden_scores_become(-np.inf)},
         ),
         *(
             Mistake(name, says, {"scores": lambda g, out, scores, mask, rule=rule: rule(g, out)})
@@ -140,9 +166,9 @@ def _d_scores(g: Any, query: Any, key: Any, value: Any) -> Any:
     return p * (d_weights - _sum(p * d_weights))
 
 
-def _d_scores_on_the_diagonal(g: Any, query: Any, key: Any, value: Any) -> Any:
-    p = _weights(query, key)
-    return (g @ value.T) * p * (1.0 - p)
+def _d_scores_of_unscaled(g: Any, query: Any, key: Any, value: Any) -> Any:
+    p, d_weights = np.asarray(softmax(query @ key.T)), g @ value.T
+    return p * (d_weights - _sum(p * d_weights))
 
 
 def _d_scores_without_softmax(g: Any, query: Any, key: Any, value: Any) -> Any:
@@ -179,11 +205,6 @@ ATTENTION = Exercise(
             _query_and_key(_d_scores, -1.0),
         ),
         Mistake(
-            "softmax's gradient is its diagonal alone",
-            "p(1 − p) is what a score does to its own weight. It moves all the others of its row too.",
-            _query_and_key(_d_scores_on_the_diagonal, -0.5),
-        ),
-        Mistake(
             "softmax's gradient is skipped",
             "dP is the gradient of the weights. Softmax stands between them and the scores.",
             _query_and_key(_d_scores_without_softmax, -0.5),
@@ -207,7 +228,23 @@ ATTENTION = Exercise(
         Mistake(
             "the weights' scores are not divided by √d",
             "The weights were computed again from scores that were not scaled: other weights than those of the head.",
-            {"value": lambda g, out, q, k, v: np.asarray(softmax(q @ k.T)).T @ g},
+            {
+                "value": lambda g, out, q, k, v: np.asarray(softmax(q @ k.T)).T @ g,
+                **_query_and_key(_d_scores_of_unscaled, -0.5),
+            },
+        ),
+        Mistake(
+            "√d is forgotten both ways",
+            "Neither the scores whose weights are computed again nor what comes back from them is divided by √d.",
+            _query_and_key(_d_scores_of_unscaled, 0.0),
+        ),
+        *(
+            Mistake(
+                f"in softmax's gradient: {name}",
+                says,
+                _query_and_key(lambda g, q, k, v, rule=rule: rule(g @ v.T, _weights(q, k)), -0.5),
+            )
+            for name, (says, rule) in SOFTMAX_MISTAKES.items()
         ),
     ),
     section=4,

@@ -59,6 +59,12 @@ def _one_hot(logits: Any, target: Any) -> Any:
     return np.eye(logits.shape[-1])[target]
 
 
+def _from_every_row(g: Any, out: Any, logits: Any, target: Any) -> Any:
+    p = np.array(_probabilities(logits))
+    p[:, target] -= 1.0
+    return g * p / len(target)
+
+
 CROSS_ENTROPY = Exercise(
     title="softmax and its loss in one",
     task="Let p be the softmax of the logits. The logarithm and softmax together give a gradient with no division.",
@@ -80,6 +86,16 @@ CROSS_ENTROPY = Exercise(
             "only the target's class gets a gradient",
             "The sum in the softmax holds every class, so raising another logit takes probability from the target.",
             {"logits": lambda g, out, x, t: g * _one_hot(x, t) * (_probabilities(x) - 1.0) / len(t)},
+        ),
+        Mistake(
+            "every row has the targets of all rows",
+            "`p[:, target]` is those columns in every row. Each row has one target: it takes the row's number as well.",
+            {"logits": _from_every_row},
+        ),
+        Mistake(
+            "neither g nor the mean over the rows",
+            "This is the gradient of a sum of losses, before g = ∂L/∂out multiplies it; the loss is a mean.",
+            {"logits": lambda g, out, x, t: _probabilities(x) - _one_hot(x, t)},
         ),
         Mistake(
             "divided by the number of all elements",
@@ -113,6 +129,15 @@ def _sigma(x: Any, eps: float = 1e-5, fewer: int = 0) -> Any:
 
 def _mean(values: Any) -> Any:
     return np.mean(values, axis=-1, keepdims=True)
+
+
+def _sum(values: Any) -> Any:
+    return np.sum(values, axis=-1, keepdims=True)
+
+
+def _down_the_columns(g: Any, out: Any, x: Any) -> Any:
+    sigma = np.sqrt(np.var(x, axis=0) + 1e-5)
+    return (g - np.mean(g, axis=0) - out * np.mean(g * out, axis=0)) / sigma
 
 
 LAYER_NORM = Exercise(
@@ -151,6 +176,26 @@ LAYER_NORM = Exercise(
             "means over the whole array",
             "Every row is normalised for itself; nothing is shared between rows.",
             {"x": lambda g, out, x: (g - np.mean(g) - out * np.mean(g * out)) / _sigma(x)},
+        ),
+        Mistake(
+            "sums in place of means",
+            "Every element has its part of 1/d in the mean and in the variance; what comes back is a mean too.",
+            {"x": lambda g, out, x: (g - _sum(g) - out * _sum(g * out)) / _sigma(x)},
+        ),
+        Mistake(
+            "the sign of the variance's part",
+            "Both parts are taken off: what moved all elements of a row alike, and what stretched them.",
+            {"x": lambda g, out, x: (g - _mean(g) + out * _mean(g * out)) / _sigma(x)},
+        ),
+        Mistake(
+            "eps is added to σ, not to the variance",
+            "σ = √(variance + eps): eps stands under the root.",
+            {"x": lambda g, out, x: (g - _mean(g) - out * _mean(g * out)) / (_sigma(x, eps=0.0) + 1e-5)},
+        ),
+        Mistake(
+            "means down the columns",
+            "Every row is normalised for itself: means run along the row.",
+            {"x": _down_the_columns},
         ),
         Mistake(
             "not divided by σ",

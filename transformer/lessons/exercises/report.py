@@ -63,6 +63,8 @@ def _rows(array: np.ndarray[Any, Any]) -> list[str]:
         return [str(texts.item()) if texts.ndim == 0 else f"[{'  '.join(texts.tolist())}]"]
     if texts.size == 0:
         return [f"no elements, shape {array.shape}"]
+    if texts.ndim > 2:
+        return [f"{texts.size} numbers, shape {array.shape}"]
     widths = [max(map(len, column)) for column in zip(*texts.tolist(), strict=True)]
     rows = ["  ".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True)) for row in texts.tolist()]
     return [f"{' ' if n else '['}[{row}]{'' if n < len(rows) - 1 else ']'}" for n, row in enumerate(rows)]

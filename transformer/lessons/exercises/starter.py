@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import runpy
+import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,11 +67,17 @@ def read_rules(exercise: Exercise, file: Path) -> Mapping[str, Any]:
         OSError: the file cannot be read.
     """
     file.read_bytes()  # an OSError now is about the file, and not raised by what it does
+    folder = str(file.parent.resolve())
+    if folder not in sys.path:
+        sys.path.append(folder)  # a file may use what its neighbours have; last, so that it hides nothing
     try:
         names = runpy.run_path(str(file))
     except SyntaxError as error:
-        raise OptionError(f"{file}, line {error.lineno}: {error.msg}") from error
-    except Exception as error:
+        place = f"{file}, line {error.lineno}" if error.lineno else str(file)
+        raise OptionError(f"{place}: {error.msg}") from error
+    except KeyboardInterrupt as stopped:
+        raise KeyboardInterrupt(_line_in(str(file), stopped)) from stopped
+    except (Exception, SystemExit) as error:
         where = _line_in(str(file), error)
         raise OptionError(f"{file}: {type(error).__name__}: {error}" + (f" ({where})" if where else "")) from error
     missing = [f"d_{name}" for name in exercise.formulas if not callable(names.get(f"d_{name}"))]
