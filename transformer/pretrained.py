@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_attn import serialize
-from tinygrad_attn.errors import CheckpointError, MissingExtraError
+from tinygrad_attn.errors import CheckpointError, MissingExtraError, OptionError
 from transformer.bert import BertEncoder
 from transformer.causal import CausalLM
 from transformer.config import BertConfig, CausalConfig
@@ -26,6 +26,8 @@ from transformer.published import PublishedTokenizer, contents, read_json
 Arrays = dict[str, NDArray[Any]]
 Folder = str | os.PathLike[str]
 Model = TypeVar("Model", BertEncoder, CausalLM)
+
+POINTER = b"version https://git-lfs"  # how the file begins that Git leaves in place of a large one
 
 # Their names for the nonlinearities.
 ACTIVATIONS = {
@@ -45,7 +47,7 @@ class Pretrained(Generic[Model]):
     Attributes:
         model: the model.
         tokenizer: from text to its ids and back.
-        name: what the model calls itself, or its folder.
+        name: its folder's; `_name_or_path` in config.json often names the model that this one was tuned from.
         passed_over: names of the weights that the model has no place for, such as those of BERT's pooler.
     """
 
@@ -57,7 +59,12 @@ class Pretrained(Generic[Model]):
 
 def load_pretrained(folder: Folder) -> Pretrained[BertEncoder] | Pretrained[CausalLM]:
     """Whichever model the folder's config.json says it holds; see `load_bert` and `load_gpt2`."""
-    return load_gpt2(folder) if _model_type(folder) == "gpt2" else load_bert(folder)
+    found = _model_type(folder)
+    if found not in ("bert", "gpt2"):
+        raise CheckpointError(
+            f"{folder} holds another kind of model\n  expected model_type 'bert' or 'gpt2', given {found!r}"
+        )
+    return load_gpt2(folder) if found == "gpt2" else load_bert(folder)
 
 
 def load_bert(folder: Folder) -> Pretrained[BertEncoder]:
@@ -141,7 +148,7 @@ def _refuse(settings: Mapping[str, Any], name: str, known: Any) -> None:
 
 
 def _activation(name: Any) -> str:
-    if name not in ACTIVATIONS:
+    if not isinstance(name, str) or name not in ACTIVATIONS:
         raise CheckpointError(f"config.json: unknown activation {name!r}\n  known are {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
 
@@ -150,15 +157,18 @@ def _config(kind: Callable[..., Any], **fields: Any) -> Any:
     missing = [name for name, value in fields.items() if value is None]
     if missing:
         raise CheckpointError(f"config.json lacks what a {kind.__name__} needs: {', '.join(missing)}")
-    return kind(**fields)
+    try:
+        return kind(**fields)
+    except OptionError as error:
+        raise CheckpointError(f"config.json does not fit: {error}") from error
 
 
 def _filled(model: Model, translate: Callable[[Arrays], tuple[Arrays, list[str]]], folder: Folder) -> Pretrained[Model]:
     state, passed_over = translate(read_weights(Path(folder)))
     model.load_state_dict(state)
     model.eval()
-    name = read_json(Path(folder, "config.json")).get("_name_or_path") or Path(folder).resolve().name
-    return Pretrained(model, PublishedTokenizer.of_folder(Path(folder)), str(name), tuple(passed_over))
+    name = Path(os.path.abspath(folder)).name
+    return Pretrained(model, PublishedTokenizer.of_folder(Path(folder)), name, tuple(passed_over))
 
 
 def read_weights(folder: Path) -> Arrays:
@@ -170,15 +180,37 @@ def read_weights(folder: Path) -> Arrays:
     """
     index = folder / "model.safetensors.index.json"
     if index.exists():  # large models come in several files
-        names = sorted(set(read_json(index).get("weight_map", {}).values()))
-        return {name: array for file in names for name, array in serialize.load(folder / file)[0].items()}
+        return _of_parts(folder, read_json(index).get("weight_map"))
     if (folder / "model.safetensors").exists():
-        return serialize.load(folder / "model.safetensors")[0]
+        return _of_file(folder / "model.safetensors")
     if (folder / "pytorch_model.bin").exists():
-        return _from_pytorch(folder / "pytorch_model.bin")
+        return _of_file(folder / "pytorch_model.bin")
     raise CheckpointError(
         f"there are no weights in {folder}\n  expected model.safetensors; it holds {contents(folder)}"
     )
+
+
+def _of_parts(folder: Path, places: Any) -> Arrays:
+    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        raise CheckpointError(f"{folder / 'model.safetensors.index.json'} does not say which file holds which weight")
+    files = sorted(set(places.values()))
+    return {name: array for file in files for name, array in _of_file(folder / file).items()}
+
+
+def _of_file(path: Path) -> Arrays:
+    if path.is_file():
+        with path.open("rb") as opened:
+            if opened.read(len(POINTER)) == POINTER:
+                raise CheckpointError(
+                    f"{path} is a pointer of Git LFS, not the weights\n  `git lfs pull` in its folder gets them"
+                )
+    found = serialize.load(path)[0] if path.suffix == ".safetensors" else _from_pytorch(path)
+    for name, array in found.items():
+        if array.dtype.kind == "i" and name.endswith((".weight", ".bias")):
+            raise CheckpointError(
+                f"{path}: {name} is {array.dtype}: the weights are quantised\n  get the model in float16 or float32"
+            )
+    return found
 
 
 def _from_pytorch(path: Path) -> Arrays:
@@ -191,6 +223,13 @@ def _from_pytorch(path: Path) -> Arrays:
         ) from error
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)  # a pickle could run anything
-    except Exception as error:  # torch has many types for what it cannot read
-        raise CheckpointError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
-    return {name: np.asarray(tensor.float().numpy()) for name, tensor in found.items()}
+    except Exception as error:  # torch has many types for what it cannot read, and advises to run what is in it
+        raise CheckpointError(f"{path} cannot be read\n  it is damaged, or holds more than weights") from error
+    if not isinstance(found, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
+        raise CheckpointError(f"{path} does not hold weights by their names")
+    return {name: _as_array(tensor) for name, tensor in found.items()}
+
+
+def _as_array(tensor: Any) -> NDArray[Any]:
+    """NumPy lacks bfloat16, so whatever has a fraction is read as float32."""
+    return np.asarray(tensor.float().numpy() if tensor.is_floating_point() else tensor.numpy())

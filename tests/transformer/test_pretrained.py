@@ -88,6 +88,8 @@ def test_weights_in_several_files_are_one_model(tmp_path: Path) -> None:
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ({"is_decoder": True}, "is_decoder is True"),
         ({"hidden_act": "elu"}, "unknown activation 'elu'"),
+        ({"hidden_act": ["gelu"]}, r"unknown activation \['gelu'\]"),
+        ({"num_attention_heads": 5}, "config.json does not fit: BertConfig: num_heads must divide d_model"),
         ({"hidden_size": None}, "lacks what a BertConfig needs: d_model"),
         ({"vocab_size": 9}, "embedding.tokens.weight"),
     ],
@@ -127,7 +129,54 @@ def test_a_missing_weight_is_named(tmp_path: Path) -> None:
         load_bert(bert_folder(tmp_path / "bert", weights))
 
 
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 90868376\n", "git lfs pull"),
+        (b"<html>404</html>", "not a safetensors file"),
+        (b"", "empty"),
+    ],
+)
+def test_a_file_that_is_not_the_weights_is_said(tmp_path: Path, held: bytes, told: str) -> None:
+    folder = bert_folder(tmp_path / "bert")
+    (folder / "model.safetensors").write_bytes(held)
+    with pytest.raises(CheckpointError, match=told):
+        load_bert(folder)
+
+
+@pytest.mark.parametrize("places", [None, ["a.safetensors"], {"a": 1}])
+def test_an_index_that_says_no_files_is_said(tmp_path: Path, places: Any) -> None:
+    folder = bert_folder(tmp_path / "bert")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}), encoding="utf-8")
+    with pytest.raises(CheckpointError, match="does not say which file holds which weight"):
+        load_bert(folder)
+
+
+def test_quantised_weights_are_refused(tmp_path: Path) -> None:
+    weights = {name: (100.0 * array).astype(np.int8) for name, array in bert_weights().items()}
+    with pytest.raises(CheckpointError, match="quantised"):
+        load_bert(bert_folder(tmp_path / "bert", weights))
+
+
+@pytest.mark.parametrize("found", [{"model": {}, "step": 3}, [1], b"no pickle"])
+def test_a_pytorch_file_without_weights_is_said_and_nothing_advises_to_run_it(tmp_path: Path, found: Any) -> None:
+    torch = require("torch")
+    folder = bert_folder(tmp_path / "bert")
+    (folder / "model.safetensors").unlink()
+    path = folder / "pytorch_model.bin"
+    path.write_bytes(found) if isinstance(found, bytes) else torch.save(found, path)
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin") as caught:
+        load_bert(folder)
+    assert "weights_only" not in str(caught.value)
+
+
+def test_a_model_is_called_by_its_folder_not_by_what_it_was_tuned_from(tmp_path: Path) -> None:
+    assert load_bert(bert_folder(tmp_path / "tuned", _name_or_path="base")).name == "tuned"
+
+
 def test_a_folder_of_another_kind_and_no_folder_are_said(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="expected model_type 'bert' or 'gpt2', given 'roberta'"):
+        load_pretrained(bert_folder(tmp_path / "roberta", model_type="roberta"))
     with pytest.raises(CheckpointError, match="expected 'gpt2', given 'bert'"):
         load_gpt2(bert_folder(tmp_path / "bert"))
     with pytest.raises(CheckpointError, match="is no folder"):
@@ -147,6 +196,13 @@ def test_the_command_says_where_a_word_looks_and_draws_a_layer(run: Run, tmp_pat
     assert_fits(told.out)
     drawn = Path("a.svg").read_text(encoding="utf-8")
     assert "[CLS]" in drawn and "animal" in drawn
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_a_text_without_words_is_said(run: Run, tmp_path: Path, text: str) -> None:
+    require("matplotlib")
+    told = run("attention", text, "--model", str(bert_folder(tmp_path / "bert")))
+    assert_one_line(told, "the text is empty")
 
 
 def test_of_a_word_that_stands_twice_the_first_is_shown_and_said_to_be(run: Run, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,7 @@ class Reading:
 def read(known: Pretrained[Any], text: str) -> Reading:
     """Lets a published model read a text once."""
     ids = known.tokenizer.encode(text)
-    if not ids:
+    if not ids or not text.strip():
         raise OptionError("the text is empty: there is nothing to look at")
     with ta.no_grad():
         _, by_layer = known.model([ids], return_weights=True)
@@ -72,7 +73,8 @@ def where_it_looks(reading: Reading, word: str) -> str:
     tokens = reading.tokens
     bare = [token.removeprefix("##").removeprefix("Ġ").lower() for token in tokens]
     if word.lower() not in bare:
-        raise OptionError(f"--word {word!r} is no token of the text: it is read as {' '.join(tokens)}")
+        read_as = textwrap.shorten(" ".join(tokens), 200, placeholder=" …")
+        raise OptionError(f"--word {word!r} is no token of the text: it is read as {read_as}")
     query = bare.index(word.lower())
     marks = {place for place, token in enumerate(tokens) if token.startswith("[") and token.endswith("]")}
     others = [place for place in range(len(tokens)) if place not in marks and place != query]
