@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -224,6 +225,19 @@ def test_a_rule_that_changes_its_mind_is_told_so() -> None:
     answers = iter(range(10**9))
     verdict = check_rule(EXERCISES["softmax"], "scores", lambda g, out, s: g * 0 + next(answers) % 2)
     assert not verdict.passed
+
+
+def test_a_rule_that_fails_only_while_inputs_are_searched_is_not_shown_as_right_and_wrong_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("go on\n"))
+
+    def asking(g: Any, out: Any, scores: Any) -> Any:
+        input()
+        return RIGHT["softmax", "scores"](g, out, scores)
+
+    told = say(EXERCISES["softmax"], check_rule(EXERCISES["softmax"], "scores", asking))
+    assert "gives another gradient when it is asked the same again" in told
 
 
 def test_the_same_rule_gets_the_same_answer_every_time() -> None:
