@@ -275,6 +275,13 @@ def only_real(operation: Operation, inputs: Sequence[Any]) -> DtypeError:
     )
 
 
+def refuse_complex(operation: Operation, inputs: Sequence[Any]) -> None:
+    """Raise if an input, a plain array too, is complex: what is made for real numbers would give wrong ones."""
+    for value in inputs:
+        if hasattr(value, "dtype") and value.dtype.kind == "c":
+            raise only_real(operation, inputs)
+
+
 def check_numbers(operation: Operation, inputs: Sequence[Any], out: Any) -> None:
     """Raise if an operation made anything but numbers and booleans, or complex numbers that it cannot differentiate.
 

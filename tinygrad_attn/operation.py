@@ -152,12 +152,12 @@ class Operation:
             if isinstance(value, Tensor):
                 traced = True
                 recording = recording or (value.requires_grad and modes.record)
-                if not self.complex and value._data.dtype.kind == "c":
-                    raise explain.only_real(self, inputs)
             elif isinstance(value, (list, tuple)):
                 written = True
         if written:
             inputs = operands.written_out(self, inputs)
+        if not self.complex:
+            explain.refuse_complex(self, inputs)
         if self.floating:
             inputs = operands.floating(self, inputs)
         if options is not self.options:

@@ -335,3 +335,9 @@ def test_statistics_of_complex_numbers_are_numpys_with_their_slopes(f: Callable[
 def test_batch_normalisation_refuses_complex_numbers() -> None:
     with pytest.raises(DtypeError, match="batch_norm takes real numbers"):
         ta.batch_norm(variable(TABLE))
+
+
+@pytest.mark.parametrize("f", [ta.sigmoid, ta.erf, ta.eigvalsh, ta.cholesky], ids=lambda f: f.name)
+def test_what_is_made_for_real_numbers_refuses_plain_complex_arrays_as_well(f: Callable[[Any], Any]) -> None:
+    with pytest.raises(DtypeError, match="takes real numbers, given complex ones"):
+        f(np.array([[2, 1j], [-1j, 2]]))
