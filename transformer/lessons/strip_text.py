@@ -12,8 +12,8 @@ from viz.numbers import significant
 def written(value: float) -> str:
     """A number as one would write it on paper: also logarithms of small whole numbers, and fractions that fit a cell.
 
-    >>> [written(x) for x in (2 * math.log(3), math.log(10), 2 / 7, -math.log(2), math.nan, 0.3000001, 9 / 2)]
-    ['2 ln 3', 'ln 10', '2/7', '−ln 2', 'NaN', '0.3', '9/2']
+    >>> [written(x) for x in (2 * math.log(3), math.log(10), 2 / 7, -math.log(2), math.nan, 0.31416, 9 / 2)]
+    ['2 ln 3', 'ln 10', '2/7', '−ln 2', 'NaN', '0.31', '9/2']
     """
     if math.isnan(value):
         return "NaN"

@@ -38,7 +38,7 @@ class ClausesTask(Task):
 
     >>> task = ClausesTask()
     >>> task.sentence(np.random.default_rng(0), clauses=2)
-    'Greta draws books and Clara wants trees'
+    'Greta hides books and Clara draws birds'
     """
 
     def __init__(self, config: ClausesConfig | None = None) -> None:
