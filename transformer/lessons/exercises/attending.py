@@ -49,6 +49,10 @@ SOFTMAX_MISTAKES = {
         "The mean of g under the weights is Σ p∘g: the weights sum to 1 already; nothing is divided by their number.",
         lambda g, p: p * (g - np.mean(g * p, axis=-1, keepdims=True)),
     ),
+    "keepdims is missing": (
+        "A sum along the rows gives (rows,), and NumPy lays that beside the columns. keepdims=True keeps it (rows, 1).",
+        lambda g, p: p * (g - np.sum(g * p, axis=-1)),
+    ),
     "not multiplied by the weights": (
         "A weight of 0 cannot be moved; the whole bracket is multiplied by p.",
         lambda g, p: g - _sum(g * p),
@@ -211,8 +215,10 @@ ATTENTION = Exercise(
         ),
         Mistake(
             "a transpose is missing",
-            "Rows of dS belong to queries, columns to keys; what goes to the keys sums over the queries.",
+            "Rows of dS belong to queries, columns to keys. What goes to the keys sums over the queries, and what goes "
+            "to the queries over the keys.",
             {
+                "query": lambda g, out, q, k, v: _d_scores(g, q, k, v).T @ k / np.sqrt(q.shape[-1]),
                 "key": lambda g, out, q, k, v: _d_scores(g, q, k, v) @ q / np.sqrt(q.shape[-1]),
                 "value": lambda g, out, q, k, v: _weights(q, k) @ g,
             },

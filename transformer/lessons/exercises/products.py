@@ -193,6 +193,12 @@ LAYER_NORM = Exercise(
             {"x": lambda g, out, x: (g - _mean(g) - out * _mean(g * out)) / (_sigma(x, eps=0.0) + 1e-5)},
         ),
         Mistake(
+            "keepdims is missing",
+            "A mean along the rows gives (rows,), and NumPy lays that beside the columns. keepdims=True keeps it "
+            "(rows, 1).",
+            {"x": lambda g, out, x: (g - np.mean(g, -1) - out * np.mean(g * out, -1)) / np.sqrt(np.var(x, -1) + 1e-5)},
+        ),
+        Mistake(
             "means down the columns",
             "Every row is normalised for itself: means run along the row.",
             {"x": _down_the_columns},
