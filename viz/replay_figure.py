@@ -6,6 +6,7 @@ them moves no node. Unknown gradients read ∂?, never 0; what state a tensor is
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -154,16 +155,14 @@ def node_slots(replay: Replay) -> dict[str, Slots]:
 def _slots(replay: Replay, arrays: Sequence[Array]) -> Slots:
     """Room for any of some arrays of one shape."""
     shape = arrays[0].shape
-    least = display_width(NOT_COMPUTED)
+    least = _columns(NOT_COMPUTED)
     if not fits(shape):
         facts = [summary(array) for array in arrays]
         names = tuple(dict.fromkeys(fact for each in facts for fact in each))
-        return Slots(
-            names, len(names), (max([least, *(display_width(text) for each in facts for text in each.values())]),)
-        )
+        return Slots(names, len(names), (max([least, *(_columns(text) for each in facts for text in each.values())]),))
     columns = shape[-1] if shape else 1
     numbers = [text for array in arrays for text in number_texts(replay, array)]
-    widths = (max([least, *map(display_width, numbers[start::columns])]) for start in range(columns))
+    widths = (max([least, *map(_columns, numbers[start::columns])]) for start in range(columns))
     return Slots(None, arrays[0].size // columns, tuple(widths), shape[-2] if len(shape) == 3 else 0)
 
 
@@ -200,7 +199,7 @@ def _label(replay: Replay, node: GraphNode, state: TensorState, slots: Slots, st
     """Name, shape and sign of a tensor; below, its values and what is known of its gradient."""
     palette = style.palette
     name = _name(node)
-    longest = max(display_width(f"◐ {state.expected}/{state.expected}"), display_width(f"▶ {len(replay)}"))
+    longest = max(_columns(f"◐ {state.expected}/{state.expected}"), _columns(f"▶ {len(replay)}"))
     room: dict[str, str | int] = {"align": "left", "width": _points(longest), "height": LINE}
     heading = (
         Cell(name or node.id, {"align": "left"}, bold=bool(name), size=12, limit=32, where="middle"),
@@ -289,6 +288,11 @@ def _number(text: str, width: int, ink: str) -> Cell:
 
 def _plain(rows: list[tuple[Cell, ...]], padding: int) -> Table:
     return Table(tuple(rows), {"border": 0, "cellborder": 0, "cellspacing": 0, "cellpadding": padding})
+
+
+def _columns(text: str) -> int:
+    """Columns that a text may take: a font that has Hangul draws ∂, − and ▶ as wide as its own letters."""
+    return display_width(text) + sum(unicodedata.east_asian_width(character) == "A" for character in text)
 
 
 def _points(columns: int) -> int:

@@ -133,7 +133,6 @@ EQUIVALENT = [
         "NaN has failed the comparison before, and nothing is above ∞",
     ),
     Equivalent("nn/batch_norm.py", "BatchNorm1d.forward", "x.size //", "x.size /", "the features divide the size"),
-    Equivalent("nn/state.py", "misfits", '== "f")', '>= "f")', "whole numbers hold no NaN"),
     Equivalent("nn/init.py", "xavier_uniform", "max(1,", "max(2,", "an input and an output make two"),
     Equivalent(
         "functional.py",

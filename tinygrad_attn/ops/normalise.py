@@ -121,7 +121,7 @@ def _(g: Any, saved: Any, x: Any, gain: Any, *, eps: float) -> Any:
 
 def _inverse_rms(x: Any, mean_of: Any, eps: float) -> Any:
     """1 / √(mean x² + eps) over the last axis: (..., d) -> (..., 1)."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # BLAS fills its blocks up with zeros, and 0 · ∞ raises a flag
         mean_square = (x * x) @ mean_of
     if np.isinf(mean_square).any():  # squares overflowed: divide by the largest element before, multiply afterwards
         largest = np.maximum(np.max(np.absolute(x), axis=-1, keepdims=True), 1.0)
