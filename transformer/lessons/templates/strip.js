@@ -1,22 +1,11 @@
 (() => {
   const { pool, runs } = page.data;
+  const { NAMES, OF_QUERIES, SUBSCRIPTS, MINI, KEYS, find, element, paint, transposed, negative, product, column } = strip;
   const steps = [...document.querySelectorAll(".step")].map((article) => article.dataset.step);
-  const find = (id) => document.getElementById(id);
   const state = { step: 0, query: 3, one: true, source: "self", mask: "both", scale: "scaled", heads: "1", gradient: "off" };
   const revealed = new Set();
-  const NAMES = { scores: "QKᵀ", scaled: "S", masked: "S′", exp: "exp S′", weights: "P", read: "O", q: "Q", k: "K", v: "V" };
-  const OF_QUERIES = new Set(["Q", "q", "scores", "scaled", "masked", "exp", "total", "weights", "read", "O"]);
-  const SUBSCRIPTS = ["₁", "₂"];
-  const MINI = { x: "x", q: "Q", k: "K", v: "V", scores: "scores", scale: "scaled", mask: "masked", softmax: "weights", sum: "O", all: "O", heads: "weights", join: "O" };
   const seen = new Set();
   let run;
-
-  function element(tag, className = "", text) {
-    const made = document.createElement(tag);
-    if (className) made.className = className;
-    if (text !== undefined) made.textContent = text;
-    return made;
-  }
 
   const step = () => steps[state.step];
   const article = () => document.querySelector(`.step[data-step="${step()}"]`);
@@ -29,8 +18,6 @@
 
   // --- a matrix: { name, head, flip, rows, columns, queries, out }
 
-  const transposed = (rows) => rows[0].map((_, column) => rows.map((row) => row[column]));
-
   function content(part, slope = false) {
     const stored = pool[(slope ? run.slopes : run.values)[part.name][part.head ?? 0]];
     return part.flip ? { t: transposed(stored.t), v: transposed(stored.v) } : stored;
@@ -39,12 +26,6 @@
   function title(part) {
     const name = (NAMES[part.name] ?? part.name) + (part.flip ? "ᵀ" : "");
     return part.head !== undefined && state.heads === "2" ? name + SUBSCRIPTS[part.head] : name;
-  }
-
-  function paint(cell, value, most) {
-    if (value === 0 || most === 0) return;
-    const share = Math.round(12 + 48 * Math.min(1, Math.abs(value) / most));
-    cell.style.backgroundColor = `color-mix(in srgb, var(${value < 0 ? "--output" : "--input"}) ${share}%, var(--page))`;
   }
 
   function grid(part, { t, v }, { slope = false } = {}) {
@@ -168,10 +149,6 @@
 
   // --- how one number comes about
 
-  const negative = (text) => (text.startsWith("−") ? `(${text})` : text);
-  const product = (a, b) => a.map((text, index) => `${negative(text)}·${negative(b[index])}`).join(" + ");
-  const column = (rows, index) => rows.map((row) => row[index]);
-
   function forwards(line, head, row, col) {
     const named = Object.fromEntries(line.filter((part) => part.name).map((part) => [part.name + (part.flip ? "T" : ""), content(part).t]));
     const out = line[line.length - 1], result = content(out).t[row][col];
@@ -203,14 +180,11 @@
     const box = article().querySelector(".reckoning"), equation = laidOut[line], out = equation[equation.length - 1];
     for (const cell of article().querySelectorAll(".lit, .target")) cell.classList.remove("lit", "target");
     box.hidden = step() === "x";
-    if (step() === "x" || covered()) {
-      box.textContent = "";
-      return;
-    }
+    box.textContent = "";
+    if (step() === "x" || covered()) return;
     const values = content(out).v;
     if (row === undefined) {
-      row = out.queries ? state.query : values.length - 1;
-      if (row >= values.length) row = values.length - 1;
+      row = Math.min(out.queries ? state.query : Infinity, values.length - 1);
       col = values[row].indexOf(Math.max(...values[row]));
     }
     const text = `${title(out)} (${out.rows[row]}, ${out.columns ? out.columns[col] : col + 1}): ${forwards(equation, line, row, col)}`;
@@ -400,8 +374,6 @@
     chose(name, inputs[(inputs.findIndex((input) => input.checked) + 1) % inputs.length].value);
   }
 
-  const KEYS = { q: "query", c: "source", m: "mask", s: "scale", h: "heads", g: "gradient" };
-
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target.matches?.("input");
@@ -419,7 +391,6 @@
   find("back-button").addEventListener("click", () => go(state.step - 1));
   find("on-button").addEventListener("click", onwards);
   for (const kind of ["mouseover", "focusin", "click"]) find("strip").addEventListener(kind, pointed);
-
   for (const kind of ["mouseover", "mouseout"]) find("strip").addEventListener(kind, named);
 
   find("stage").hidden = find("pager").hidden = false;
