@@ -1,9 +1,9 @@
-"""The lesson's page, written once from a few steps of training, as a file."""
+"""The lesson's page on dates, written once from a few steps of training, as a file; and how a page is opened."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +41,25 @@ def write_page(lesson: DatesLesson, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def address(write_page: Callable[..., str]) -> str:
     return write_page()
+
+
+@pytest.fixture
+def open_page(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
+    """Opens the page of the test's file in a browser with the given settings; errors in it fail the test."""
+    contexts: list[Any] = []
+    problems: list[str] = []
+
+    def open_with(at: str = address, **settings: Any) -> Any:
+        chosen = {"viewport": {"width": 1280, "height": 900}, "locale": "en-US", "reduced_motion": "reduce", **settings}
+        context = browser.new_context(**chosen)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: problems.append(str(error)))
+        tab.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        tab.goto(at)
+        return tab
+
+    yield open_with
+    for context in contexts:
+        context.close()
+    assert problems == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +26,6 @@ def address(lesson: DistanceLesson, tmp_path_factory: pytest.TempPathFactory) ->
     file = tmp_path_factory.mktemp("distance") / "distance.html"
     file.write_text(distance_page(lesson), encoding="utf-8")
     return Path(file).as_uri()
-
-
-@pytest.fixture
-def open_page(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
-    """Opens the page in a browser with the given settings; errors in it fail the test."""
-    contexts, problems = [], []
-
-    def open_with(**settings: Any) -> Any:
-        chosen = {"viewport": {"width": 1280, "height": 900}, "locale": "en-US", "reduced_motion": "reduce", **settings}
-        context = browser.new_context(**chosen)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: problems.append(str(error)))
-        tab.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        tab.goto(address)
-        return tab
-
-    yield open_with
-    for context in contexts:
-        context.close()
-    assert problems == []
 
 
 def assert_shows(tab: Any, lesson: DistanceLesson, distance: int) -> None:

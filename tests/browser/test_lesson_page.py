@@ -3,34 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from transformer.lessons.dates import DatesLesson
-
-
-@pytest.fixture
-def open_page(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
-    """Opens the page in a browser with the given settings; errors in it fail the test."""
-    contexts = []
-    problems: list[str] = []
-
-    def open_with(at: str = address, **settings: Any) -> Any:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, "locale": "en-US", **settings})
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: problems.append(str(error)))
-        tab.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        tab.goto(at)
-        return tab
-
-    yield open_with
-    for context in contexts:
-        context.close()
-    assert problems == []
 
 
 def step_of(tab: Any) -> str:

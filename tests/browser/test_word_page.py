@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +32,6 @@ def address(lesson: WordLesson, tmp_path_factory: pytest.TempPathFactory) -> str
     file = tmp_path_factory.mktemp("word") / "word.html"
     file.write_text(word_page(lesson), encoding="utf-8")
     return Path(file).as_uri()
-
-
-@pytest.fixture
-def open_page(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
-    """Opens the page in a browser with the given settings; errors in it fail the test."""
-    contexts, problems = [], []
-
-    def open_with(at: str = address, **settings: Any) -> Any:
-        chosen = {"viewport": {"width": 1280, "height": 900}, "locale": "en-US", "reduced_motion": "reduce", **settings}
-        context = browser.new_context(**chosen)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: problems.append(str(error)))
-        tab.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        tab.goto(at)
-        return tab
-
-    yield open_with
-    for context in contexts:
-        context.close()
-    assert problems == []
 
 
 def words_shown(tab: Any) -> list[str]:
